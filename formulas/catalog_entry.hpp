@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "formulas/formula.hpp"
+#include "formulas/formula_units.hpp"
 #include "formulas/units.hpp"
 
 namespace plan {

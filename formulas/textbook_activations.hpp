@@ -29,14 +29,14 @@ inline constexpr Formula kActivation{
     source::kKorthikanti,
     "t = 1 is the textbook's sbh(34 + 5as/h). Bytes, not elements: never times 2. Dropout, GELU and a materialised "
     "s*s of scores; today's layers are in activation-llama."};
-[[nodiscard]] constexpr double activation_tp(const ActivationInput& in) {
-  return in.sbh() * (10 + 24 / in.tp + in.scores() / in.tp);
+[[nodiscard]] constexpr RealBytes activation_tp(const ActivationInput& in) {
+  return RealBytes(in.sbh() * (10 + 24 / in.tp + in.scores() / in.tp));
 }
 
 inline constexpr Formula kActivationSp{"activation-sp", "The same with sequence parallelism",
                                        "s*b*h*(34/t + 5*a*s/(h*t))", "bytes", source::kKorthikanti};
-[[nodiscard]] constexpr double activation_sp(const ActivationInput& in) {
-  return in.sbh() * (34 / in.tp + in.scores() / in.tp);
+[[nodiscard]] constexpr RealBytes activation_sp(const ActivationInput& in) {
+  return RealBytes(in.sbh() * (34 / in.tp + in.scores() / in.tp));
 }
 
 struct LinearActivationInput {
@@ -50,15 +50,15 @@ struct LinearActivationInput {
 inline constexpr Formula kActivationSelective{
     "activation-selective", "Tensor parallelism, core attention recomputed or fused",     "s*b*h*(10 + 24/t)", "bytes",
     source::kKorthikanti,   "Flash attention has the same effect: no s*s tensor is kept."};
-[[nodiscard]] constexpr double activation_selective(const LinearActivationInput& in) {
-  return in.sbh() * (10 + 24 / in.tp);
+[[nodiscard]] constexpr RealBytes activation_selective(const LinearActivationInput& in) {
+  return RealBytes(in.sbh() * (10 + 24 / in.tp));
 }
 
 inline constexpr Formula kActivationSpSelective{"activation-sp-selective",
                                                 "Tensor and sequence parallelism, core attention recomputed or fused",
                                                 "34*s*b*h/t", "bytes", source::kKorthikanti};
-[[nodiscard]] constexpr double activation_sp_selective(const LinearActivationInput& in) {
-  return 34 * in.sbh() / in.tp;
+[[nodiscard]] constexpr RealBytes activation_sp_selective(const LinearActivationInput& in) {
+  return RealBytes(34 * in.sbh() / in.tp);
 }
 
 struct TokensActivationInput {
@@ -68,13 +68,15 @@ struct TokensActivationInput {
 };
 inline constexpr Formula kActivationFull{"activation-full", "Full recomputation: the layer's input alone", "2*s*b*h",
                                          "bytes", source::kKorthikanti};
-[[nodiscard]] constexpr double activation_full(const TokensActivationInput& in) {
-  return 2 * in.seq * in.micro_batch * in.hidden;
+[[nodiscard]] constexpr RealBytes activation_full(const TokensActivationInput& in) {
+  return RealBytes(2 * in.seq * in.micro_batch * in.hidden);
 }
 
 inline constexpr Formula kActivationFullSp{"activation-full-sp", "The same, the input split by sequence parallelism",
                                            "2*s*b*h/t", "bytes", source::kMegatron};
-[[nodiscard]] constexpr double activation_full_sp(const LinearActivationInput& in) { return 2 * in.sbh() / in.tp; }
+[[nodiscard]] constexpr RealBytes activation_full_sp(const LinearActivationInput& in) {
+  return RealBytes(2 * in.sbh() / in.tp);
+}
 
 struct ScoresInput {
   double seq = 0;          ///< s
@@ -83,10 +85,10 @@ struct ScoresInput {
 };
 inline constexpr Formula kActivationScores{"activation-scores", "The s*s part of one layer's activations", "5*b*a*s^2",
                                            "bytes", source::kKorthikanti};
-[[nodiscard]] constexpr double activation_scores(const ScoresInput& in) {
-  return 5 * in.micro_batch * in.heads * in.seq * in.seq;
+[[nodiscard]] constexpr RealBytes activation_scores(const ScoresInput& in) {
+  return RealBytes(5 * in.micro_batch * in.heads * in.seq * in.seq);
 }
-[[nodiscard]] constexpr double activation_scores_doubled(const ScoresInput& in) { return 2 * activation_scores(in); }
+[[nodiscard]] constexpr RealBytes activation_scores_doubled(const ScoresInput& in) { return 2 * activation_scores(in); }
 
 struct FirstStageInput {
   double layer_bytes = 0;  ///< A
@@ -99,7 +101,9 @@ inline constexpr Formula kActivationFirstStage{
     "bytes",
     source::kKorthikanti,
     "p micro-batches in flight over L/p layers: pipelining saves no activations on the first stage."};
-[[nodiscard]] constexpr double activation_first_stage(const FirstStageInput& in) { return in.layer_bytes * in.layers; }
+[[nodiscard]] constexpr RealBytes activation_first_stage(const FirstStageInput& in) {
+  return RealBytes(in.layer_bytes * in.layers);
+}
 
 struct InterleavedStageInput {
   double layer_bytes = 0;  ///< A
@@ -111,8 +115,8 @@ inline constexpr Formula kActivationInterleaved{
     "activation-interleaved",  "Activations of the first stage, interleaved schedule",
     "A*L*(1 + (p - 1)/(p*v))", "bytes",
     source::kKorthikanti,      "For v > 1; plain 1F1B is activation-first-stage."};
-[[nodiscard]] constexpr double activation_interleaved(const InterleavedStageInput& in) {
-  return in.layer_bytes * in.layers * (1 + (in.pp - 1) / (in.pp * in.vp));
+[[nodiscard]] constexpr RealBytes activation_interleaved(const InterleavedStageInput& in) {
+  return RealBytes(in.layer_bytes * in.layers * (1 + (in.pp - 1) / (in.pp * in.vp)));
 }
 
 struct EmbeddingActivationInput {
@@ -125,9 +129,9 @@ struct EmbeddingActivationInput {
 };
 inline constexpr Formula kActivationEmbedding{"activation-embedding", "Embedding dropout masks on the first stage",
                                               "s*b*h*min(m, p)/t", "bytes", source::kKorthikanti};
-[[nodiscard]] constexpr double activation_embedding(const EmbeddingActivationInput& in) {
+[[nodiscard]] constexpr RealBytes activation_embedding(const EmbeddingActivationInput& in) {
   const double held = in.micro_batches < in.pp ? in.micro_batches : in.pp;
-  return in.seq * in.micro_batch * in.hidden * held / in.tp;
+  return RealBytes(in.seq * in.micro_batch * in.hidden * held / in.tp);
 }
 
 struct HeadActivationInput {
@@ -139,8 +143,8 @@ struct HeadActivationInput {
 };
 inline constexpr Formula kActivationHead{"activation-head", "Final norm, head input and fp32 logits of the last stage",
                                          "4*s*b*h*(1 + V/h)/t", "bytes", source::kKorthikanti};
-[[nodiscard]] constexpr double activation_head(const HeadActivationInput& in) {
-  return 4 * in.seq * in.micro_batch * in.hidden * (1 + in.vocab / in.hidden) / in.tp;
+[[nodiscard]] constexpr RealBytes activation_head(const HeadActivationInput& in) {
+  return RealBytes(4 * in.seq * in.micro_batch * in.hidden * (1 + in.vocab / in.hidden) / in.tp);
 }
 
 struct LlamaActivationInput {
@@ -159,17 +163,17 @@ inline constexpr Formula kActivationLlama{
     "bytes",
     source::kTransformerEngine,
     "Norm inputs and outputs, Q, K, V, attention output, statistics, gate and up, their product."};
-[[nodiscard]] constexpr double activation_llama(const LlamaActivationInput& in) {
+[[nodiscard]] constexpr RealBytes activation_llama(const LlamaActivationInput& in) {
   const double per_token = 8 * in.hidden + 4 * in.q + 4 * in.kv + 6 * in.ffn + 4 * in.heads + 8;
-  return in.tokens * per_token / in.tp;
+  return RealBytes(in.tokens * per_token / in.tp);
 }
 
 inline constexpr Formula kActivationLlamaTp{"activation-llama-tp", "The same without sequence parallelism",
                                             "N*(8*h + 8 + (4*q + 4*kv + 6*f + 4*a)/t)", "bytes",
                                             source::kTransformerEngine};
-[[nodiscard]] constexpr double activation_llama_tp(const LlamaActivationInput& in) {
+[[nodiscard]] constexpr RealBytes activation_llama_tp(const LlamaActivationInput& in) {
   const double split = 4 * in.q + 4 * in.kv + 6 * in.ffn + 4 * in.heads;
-  return in.tokens * (8 * in.hidden + 8 + split / in.tp);
+  return RealBytes(in.tokens * (8 * in.hidden + 8 + split / in.tp));
 }
 
 inline constexpr Formula kActivationLlamaFp8{"activation-llama-fp8",
@@ -179,18 +183,18 @@ inline constexpr Formula kActivationLlamaFp8{"activation-llama-fp8",
                                              source::kTransformerEngine,
                                              "GEMM inputs take one byte; attention stays in bf16 and its output is "
                                              "kept once more for the projection."};
-[[nodiscard]] constexpr double activation_llama_fp8(const LlamaActivationInput& in) {
+[[nodiscard]] constexpr RealBytes activation_llama_fp8(const LlamaActivationInput& in) {
   const double per_token = 6 * in.hidden + 5 * in.q + 4 * in.kv + 5 * in.ffn + 4 * in.heads + 8;
-  return in.tokens * per_token / in.tp;
+  return RealBytes(in.tokens * per_token / in.tp);
 }
 
 inline constexpr Formula kActivationLlamaMxfp8{
     "activation-llama-mxfp8", "The same in mxfp8: one scale byte for 32 elements",
     "N*(4*h + 4*q + 4*kv + 4*f + 4*a + 8 + (2*h + q + f)*33/32)/t", "bytes", source::kTransformerEngine};
-[[nodiscard]] constexpr double activation_llama_mxfp8(const LlamaActivationInput& in) {
+[[nodiscard]] constexpr RealBytes activation_llama_mxfp8(const LlamaActivationInput& in) {
   const double wide = 4 * (in.hidden + in.q + in.kv + in.ffn + in.heads) + 8;
   const double narrow = 2 * in.hidden + in.q + in.ffn;
-  return in.tokens * (wide + narrow * 33 / 32) / in.tp;
+  return RealBytes(in.tokens * (wide + narrow * 33 / 32) / in.tp);
 }
 
 struct LatentActivationInput {
@@ -200,9 +204,9 @@ struct LatentActivationInput {
 inline constexpr Formula kActivationLatent{"activation-mla", "Multi-head latent attention of one layer, unfused norms",
                                            "N*(4*h + 12 + 4*r_q + 4*r_kv + 4*a*(d_n + d_r) + 4*a*d_v + 4*a)", "bytes",
                                            source::kMegatron};
-[[nodiscard]] constexpr double activation_latent(const LatentActivationInput& in) {
+[[nodiscard]] constexpr RealBytes activation_latent(const LatentActivationInput& in) {
   const double heads = in.heads * (4 * (in.nope_dim + in.rope_dim) + 4 * in.value_dim + 4);
-  return in.tokens * (4 * in.hidden + 12 + 4 * in.q_rank + 4 * in.kv_rank + heads);
+  return RealBytes(in.tokens * (4 * in.hidden + 12 + 4 * in.q_rank + 4 * in.kv_rank + heads));
 }
 
 struct MoeActivationInput {
@@ -217,9 +221,9 @@ inline constexpr Formula kActivationMoe{
     "bytes",
     source::kMegatron,
     "c_f: tokens of the busiest rank over the mean; the capacity factor where tokens are dropped and padded."};
-[[nodiscard]] constexpr double activation_moe(const MoeActivationInput& in) {
+[[nodiscard]] constexpr RealBytes activation_moe(const MoeActivationInput& in) {
   const double routed = in.top_k * in.capacity * (2 * in.hidden + 6 * in.expert_width + 4);
-  return in.tokens * (4 * in.hidden + 4 + 8 * in.experts + routed + 6 * in.shared_width);
+  return RealBytes(in.tokens * (4 * in.hidden + 4 + 8 * in.experts + routed + 6 * in.shared_width));
 }
 
 struct LogitsInput {
@@ -230,7 +234,9 @@ struct LogitsInput {
 inline constexpr Formula kLogitsPeak{"logits-peak",     "Logits at the loss's peak, unfused cross entropy",
                                      "6*N*V/t",         "bytes",
                                      source::kMegatron, "bf16 logits and their fp32 copy; 4 N V / t stay."};
-[[nodiscard]] constexpr double logits_peak(const LogitsInput& in) { return 6 * in.tokens * in.vocab / in.tp; }
+[[nodiscard]] constexpr RealBytes logits_peak(const LogitsInput& in) {
+  return RealBytes(6 * in.tokens * in.vocab / in.tp);
+}
 
 struct LossPeakInput {
   double tokens = 0;  ///< N
@@ -246,8 +252,8 @@ inline constexpr Formula kLossPeakBytes{
     source::kTransformerEngine,
     "Last pipeline stage, sequence-parallel: logits, head input and norm input, gathered input, its gradient and its "
     "scattered share."};
-[[nodiscard]] constexpr double loss_peak(const LossPeakInput& in) {
-  return in.tokens * (2 * in.vocab / in.tp + 6 * in.hidden / in.tp + 4 / in.tp + 4 * in.hidden);
+[[nodiscard]] constexpr RealBytes loss_peak(const LossPeakInput& in) {
+  return RealBytes(in.tokens * (2 * in.vocab / in.tp + 6 * in.hidden / in.tp + 4 / in.tp + 4 * in.hidden));
 }
 
 struct MoePeakInput {
@@ -260,8 +266,8 @@ inline constexpr Formula kMoePeakBytes{
     "moe-forward-peak",    "Buffers alive in the forward pass of a mixture of experts",
     "8*N*k*c_f*h + 6*N*h", "bytes",
     source::kMegatron,     "Permuted, received, sorted and combined copies of the routed tokens."};
-[[nodiscard]] constexpr double moe_peak(const MoePeakInput& in) {
-  return in.tokens * in.hidden * (8 * in.top_k * in.capacity + 6);
+[[nodiscard]] constexpr RealBytes moe_peak(const MoePeakInput& in) {
+  return RealBytes(in.tokens * in.hidden * (8 * in.top_k * in.capacity + 6));
 }
 
 struct EstimatorInput {
@@ -279,8 +285,8 @@ inline constexpr Formula kMegatronEstimate{"activation-megatron-estimate",
                                            "Neither grouped queries nor gated FFNs, latent attention, experts or "
                                            "context parallelism are in it; activation-llama "
                                            "and activation-moe count those."};
-[[nodiscard]] constexpr double megatron_estimate(const EstimatorInput& in) {
-  return in.seq * in.micro_batch * in.hidden * (18 + 4 * in.ffn / in.hidden) / in.tp;
+[[nodiscard]] constexpr RealBytes megatron_estimate(const EstimatorInput& in) {
+  return RealBytes(in.seq * in.micro_batch * in.hidden * (18 + 4 * in.ffn / in.hidden) / in.tp);
 }
 
 struct RingBuffersInput {
@@ -295,11 +301,11 @@ inline constexpr Formula kRingBuffers{"ring-buffers",
                                       "bytes",
                                       source::kTransformerEngine,
                                       "As much as an all-gather of them; the backward pass gets by with four blocks."};
-[[nodiscard]] constexpr double ring_buffers(const RingBuffersInput& in) {
-  return 4 * in.tokens * in.kv * in.cp / in.tp;
+[[nodiscard]] constexpr RealBytes ring_buffers(const RingBuffersInput& in) {
+  return RealBytes(4 * in.tokens * in.kv * in.cp / in.tp);
 }
-[[nodiscard]] constexpr double ring_buffers_two(const RingBuffersInput& in) {
-  return 2 * 4 * in.tokens * in.kv / in.tp;
+[[nodiscard]] constexpr RealBytes ring_buffers_two(const RingBuffersInput& in) {
+  return RealBytes(2 * 4 * in.tokens * in.kv / in.tp);
 }
 
 struct CheckpointEveryInput {
@@ -312,8 +318,8 @@ inline constexpr Formula kRecomputeUniform{
     "recompute-uniform", "Activations per token with a checkpoint every n layers",
     "2*h*L_s/n + n*A",   "bytes/token",
     source::kDerived,    "Checkpoints, and the n layers being rebuilt."};
-[[nodiscard]] constexpr double recompute_uniform(const CheckpointEveryInput& in) {
-  return 2 * in.hidden * in.layers / in.every + in.every * in.layer_bytes;
+[[nodiscard]] constexpr BytesPerToken recompute_uniform(const CheckpointEveryInput& in) {
+  return BytesPerToken(2 * in.hidden * in.layers / in.every + in.every * in.layer_bytes);
 }
 
 struct BestCheckpointInput {
@@ -352,8 +358,8 @@ struct KvCacheInput {
 };
 inline constexpr Formula kKvCache{
     "kv-cache", "Key-value cache while generating", "2*L*kv*e*N", "bytes", source::kDerived, "Not part of training."};
-[[nodiscard]] constexpr double kv_cache(const KvCacheInput& in) {
-  return 2 * in.layers * in.kv * in.element * in.tokens;
+[[nodiscard]] constexpr RealBytes kv_cache(const KvCacheInput& in) {
+  return RealBytes(2 * in.layers * in.kv * in.element * in.tokens);
 }
 
 [[nodiscard]] std::span<const CatalogEntry> activation_formulas();

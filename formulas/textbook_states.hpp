@@ -26,13 +26,13 @@ inline constexpr Formula kStates16{
     source::kZero,
     "2 weight + 2 gradient + 4 master + 4 + 4 moments. Frameworks that keep gradients in "
     "fp32 need 18. GPT-3: 2.8 TB, where the lab notes say more than 1 TB."};
-[[nodiscard]] constexpr double states_16(const UnshardedInput& in) { return 16 * in.parameters; }
+[[nodiscard]] constexpr RealBytes states_16(const UnshardedInput& in) { return RealBytes(16 * in.parameters); }
 
 inline constexpr Formula kWeights16{
     "weights",     "Weights in 16 bits, nothing sharded",
     "2*P",         "bytes",
     source::kZero, "What inference loads, and what ZeRO-1 and ZeRO-2 keep whole on every rank."};
-[[nodiscard]] constexpr double weights_16(const UnshardedInput& in) { return 2 * in.parameters; }
+[[nodiscard]] constexpr RealBytes weights_16(const UnshardedInput& in) { return RealBytes(2 * in.parameters); }
 
 inline constexpr Formula kStates12{"states-12",
                                    "The 12-byte variant: no fp32 master weights",
@@ -40,19 +40,25 @@ inline constexpr Formula kStates12{"states-12",
                                    "bytes",
                                    source::kCourseMaths,
                                    "Add 4 bytes with master weights, which training in bf16 needs."};
-[[nodiscard]] constexpr double states_12(const UnshardedInput& in) { return 12 * in.parameters; }
+[[nodiscard]] constexpr RealBytes states_12(const UnshardedInput& in) { return RealBytes(12 * in.parameters); }
 
 inline constexpr Formula kZero1States{"zero1", "ZeRO-1: optimizer states sharded", "(4 + 12/d)*P", "bytes",
                                       source::kZero};
-[[nodiscard]] constexpr double zero1_states(const StateInput& in) { return (4 + 12 / in.ranks) * in.parameters; }
+[[nodiscard]] constexpr RealBytes zero1_states(const StateInput& in) {
+  return RealBytes((4 + 12 / in.ranks) * in.parameters);
+}
 
 inline constexpr Formula kZero2States{"zero2", "ZeRO-2: gradients sharded too", "(2 + 14/d)*P", "bytes", source::kZero};
-[[nodiscard]] constexpr double zero2_states(const StateInput& in) { return (2 + 14 / in.ranks) * in.parameters; }
+[[nodiscard]] constexpr RealBytes zero2_states(const StateInput& in) {
+  return RealBytes((2 + 14 / in.ranks) * in.parameters);
+}
 
 inline constexpr Formula kZero3States{"zero3",       "ZeRO-3: everything sharded",
                                       "16/d*P",      "bytes",
                                       source::kZero, "Activations are not sharded, and gathered weights come on top."};
-[[nodiscard]] constexpr double zero3_states(const StateInput& in) { return 16 / in.ranks * in.parameters; }
+[[nodiscard]] constexpr RealBytes zero3_states(const StateInput& in) {
+  return RealBytes(16 / in.ranks * in.parameters);
+}
 
 inline constexpr Formula kDdpElements{"ddp-elements",
                                       "Elements of weights, gradients and moments, nothing sharded",
@@ -107,37 +113,39 @@ inline constexpr Formula kMegatronSaving{
 
 inline constexpr Formula kMegatronStates{"megatron", "Megatron, bf16 weights and fp32 gradients", "18*P", "bytes",
                                          source::kMegatron};
-[[nodiscard]] constexpr double megatron_states(const UnshardedInput& in) { return 18 * in.parameters; }
+[[nodiscard]] constexpr RealBytes megatron_states(const UnshardedInput& in) { return RealBytes(18 * in.parameters); }
 
 inline constexpr Formula kMegatronDistributed{"megatron-distributed", "The same with the distributed optimizer",
                                               "(6 + 12/d)*P", "bytes", source::kMegatron};
-[[nodiscard]] constexpr double megatron_distributed(const StateInput& in) {
-  return (6 + 12 / in.ranks) * in.parameters;
+[[nodiscard]] constexpr RealBytes megatron_distributed(const StateInput& in) {
+  return RealBytes((6 + 12 / in.ranks) * in.parameters);
 }
 
 inline constexpr Formula kMegatronFp16{"megatron-fp16",   "Megatron, fp16 weights and gradients",    "20*P", "bytes",
                                        source::kMegatron, "A copy of the gradients in fp32 is kept."};
-[[nodiscard]] constexpr double megatron_fp16(const UnshardedInput& in) { return 20 * in.parameters; }
+[[nodiscard]] constexpr RealBytes megatron_fp16(const UnshardedInput& in) { return RealBytes(20 * in.parameters); }
 
 inline constexpr Formula kMegatronFp16Distributed{
     "megatron-fp16-distributed", "The same with the distributed optimizer", "(4 + 16/d)*P", "bytes", source::kMegatron};
-[[nodiscard]] constexpr double megatron_fp16_distributed(const StateInput& in) {
-  return (4 + 16 / in.ranks) * in.parameters;
+[[nodiscard]] constexpr RealBytes megatron_fp16_distributed(const StateInput& in) {
+  return RealBytes((4 + 16 / in.ranks) * in.parameters);
 }
 
 inline constexpr Formula kMegatronFp32{"megatron-fp32", "Megatron, all in fp32", "16*P", "bytes", source::kMegatron};
-[[nodiscard]] constexpr double megatron_fp32(const UnshardedInput& in) { return 16 * in.parameters; }
+[[nodiscard]] constexpr RealBytes megatron_fp32(const UnshardedInput& in) { return RealBytes(16 * in.parameters); }
 
 inline constexpr Formula kMegatronFp32Distributed{
     "megatron-fp32-distributed", "The same with the distributed optimizer", "(8 + 8/d)*P", "bytes", source::kMegatron};
-[[nodiscard]] constexpr double megatron_fp32_distributed(const StateInput& in) {
-  return (8 + 8 / in.ranks) * in.parameters;
+[[nodiscard]] constexpr RealBytes megatron_fp32_distributed(const StateInput& in) {
+  return RealBytes((8 + 8 / in.ranks) * in.parameters);
 }
 
 inline constexpr Formula kMegatronBf16Grads{
     "megatron-bf16-grads", "Megatron's distributed optimizer with a bf16 gradient buffer, between steps",
     "(4 + 12/d)*P", "bytes", source::kMegatron};
-[[nodiscard]] constexpr double megatron_bf16_grads(const StateInput& in) { return (4 + 12 / in.ranks) * in.parameters; }
+[[nodiscard]] constexpr RealBytes megatron_bf16_grads(const StateInput& in) {
+  return RealBytes((4 + 12 / in.ranks) * in.parameters);
+}
 
 inline constexpr Formula kMegatronBf16GradsStep{
     "megatron-bf16-grads-step",
@@ -146,8 +154,8 @@ inline constexpr Formula kMegatronBf16GradsStep{
     "bytes",
     source::kMegatron,
     "The optimizer copies its gradient shard to fp32; with fp32 buffers it reads them in place."};
-[[nodiscard]] constexpr double megatron_bf16_grads_step(const StateInput& in) {
-  return (4 + 16 / in.ranks) * in.parameters;
+[[nodiscard]] constexpr RealBytes megatron_bf16_grads_step(const StateInput& in) {
+  return RealBytes((4 + 16 / in.ranks) * in.parameters);
 }
 
 struct PrecisionAwareInput {
@@ -166,8 +174,8 @@ inline constexpr Formula kPrecisionAware{
     source::kMegatron,
     "w is 2 where the master weight is stored as the bf16 weight's remainder. DeepSeek-V3: fp32 gradients and master, "
     "bf16 moments, 6 + 8/d."};
-[[nodiscard]] constexpr double precision_aware_states(const PrecisionAwareInput& in) {
-  return (2 + in.grad_bytes + (in.master_bytes + in.moment1 + in.moment2) / in.ranks) * in.parameters;
+[[nodiscard]] constexpr RealBytes precision_aware_states(const PrecisionAwareInput& in) {
+  return RealBytes((2 + in.grad_bytes + (in.master_bytes + in.moment1 + in.moment2) / in.ranks) * in.parameters);
 }
 
 struct InstancesInput {
@@ -178,15 +186,17 @@ struct InstancesInput {
 inline constexpr Formula kMegatronInstances{"megatron-instances",
                                             "Megatron's distributed optimizer in several instances (hybrid ZeRO-1)",
                                             "(6 + 12/(d/n_i))*P", "bytes", source::kMegatron};
-[[nodiscard]] constexpr double megatron_instances(const InstancesInput& in) {
-  return (6 + 12 / (in.ranks / in.instances)) * in.parameters;
+[[nodiscard]] constexpr RealBytes megatron_instances(const InstancesInput& in) {
+  return RealBytes((6 + 12 / (in.ranks / in.instances)) * in.parameters);
 }
 
 inline constexpr Formula kDeepSpeedZero2{
     "deepspeed-zero2",  "DeepSpeed ZeRO-2 by its own estimator",
     "(2 + 18/d)*P",     "bytes",
     source::kDeepSpeed, "2 + 2 + 4 + 4 + 8: gradients are counted in fp16 and in fp32."};
-[[nodiscard]] constexpr double deepspeed_zero2(const StateInput& in) { return (2 + 18 / in.ranks) * in.parameters; }
+[[nodiscard]] constexpr RealBytes deepspeed_zero2(const StateInput& in) {
+  return RealBytes((2 + 18 / in.ranks) * in.parameters);
+}
 
 struct DeepSpeedZero3Input {
   double parameters = 0;     ///< P
@@ -195,18 +205,20 @@ struct DeepSpeedZero3Input {
 };
 inline constexpr Formula kDeepSpeedZero3{"deepspeed-zero3", "DeepSpeed ZeRO-3 by its own estimator", "18/d*P + 4*P_max",
                                          "bytes", source::kDeepSpeed};
-[[nodiscard]] constexpr double deepspeed_zero3(const DeepSpeedZero3Input& in) {
-  return 18 / in.ranks * in.parameters + 4 * in.largest_layer;
+[[nodiscard]] constexpr RealBytes deepspeed_zero3(const DeepSpeedZero3Input& in) {
+  return RealBytes(18 / in.ranks * in.parameters + 4 * in.largest_layer);
 }
 
 inline constexpr Formula kFsdp2States{"fsdp2",        "FSDP2: fp32 weights, gradients and moments, sharded",
                                       "16/d*P",       "bytes",
                                       source::kFsdp2, "Gathered blocks come on top: fsdp2-forward, fsdp2-backward."};
-[[nodiscard]] constexpr double fsdp2_states(const StateInput& in) { return 16 / in.ranks * in.parameters; }
+[[nodiscard]] constexpr RealBytes fsdp2_states(const StateInput& in) {
+  return RealBytes(16 / in.ranks * in.parameters);
+}
 
 inline constexpr Formula kHsdpStates{"hsdp", "Hybrid sharding: sharded over K ranks, replicated over the rest",
                                      "16/K*P", "bytes", source::kFsdp2};
-[[nodiscard]] constexpr double hsdp_states(const StateInput& in) { return 16 / in.ranks * in.parameters; }
+[[nodiscard]] constexpr RealBytes hsdp_states(const StateInput& in) { return RealBytes(16 / in.ranks * in.parameters); }
 
 struct HybridFsdpInput {
   double parameters = 0;  ///< P
@@ -219,8 +231,8 @@ struct HybridFsdpInput {
 inline constexpr Formula kHybridFsdp{"megatron-fsdp-hybrid",
                                      "Megatron-FSDP: optimizer over all ranks, gradients and weights over the inner",
                                      "(e_opt/(n_in*n_out) + (g + w)/n_in)*P", "bytes", source::kMegatron};
-[[nodiscard]] constexpr double hybrid_fsdp(const HybridFsdpInput& in) {
-  return (in.optimizer / (in.inner * in.outer) + (in.gradient + in.weight) / in.inner) * in.parameters;
+[[nodiscard]] constexpr RealBytes hybrid_fsdp(const HybridFsdpInput& in) {
+  return RealBytes((in.optimizer / (in.inner * in.outer) + (in.gradient + in.weight) / in.inner) * in.parameters);
 }
 
 struct BlockInput {
@@ -230,7 +242,7 @@ inline constexpr Formula kFsdp2Forward{
     "fsdp2-forward", "Gathered weights alive in FSDP2's forward pass",
     "6*P_b",         "bytes",
     source::kFsdp2,  "Block in use, its retained all-gather output, and the next one's."};
-[[nodiscard]] constexpr double fsdp2_forward(const BlockInput& in) { return 6 * in.block; }
+[[nodiscard]] constexpr RealBytes fsdp2_forward(const BlockInput& in) { return RealBytes(6 * in.block); }
 
 inline constexpr Formula kFsdp2Backward{"fsdp2-backward",
                                         "Buffers alive in FSDP2's backward pass, fp32 reduction",
@@ -239,11 +251,11 @@ inline constexpr Formula kFsdp2Backward{"fsdp2-backward",
                                         source::kFsdp2,
                                         "Weights in use and prefetched, gradients, and the previous reduce-scatter "
                                         "input in fp32; 8 P_b when reducing in bf16."};
-[[nodiscard]] constexpr double fsdp2_backward(const BlockInput& in) { return 10 * in.block; }
+[[nodiscard]] constexpr RealBytes fsdp2_backward(const BlockInput& in) { return RealBytes(10 * in.block); }
 
 inline constexpr Formula kCheckpointSize{"checkpoint-size", "Checkpoint with bf16 weights, fp32 master and moments",
                                          "14*P", "bytes", source::kDerived};
-[[nodiscard]] constexpr double checkpoint_size(const UnshardedInput& in) { return 14 * in.parameters; }
+[[nodiscard]] constexpr RealBytes checkpoint_size(const UnshardedInput& in) { return RealBytes(14 * in.parameters); }
 
 inline constexpr Formula kAdam8bit{"adam-8bit-moments",
                                    "Both moments of Adam in 8 bits, blocks of 256",
@@ -251,7 +263,9 @@ inline constexpr Formula kAdam8bit{"adam-8bit-moments",
                                    "bytes",
                                    "Dettmers et al. 2021, arXiv:2110.02861",
                                    "Instead of 8 P; one fp32 scale a block and moment."};
-[[nodiscard]] constexpr double adam_8bit(const UnshardedInput& in) { return (2 + 2.0 * 4 / 256) * in.parameters; }
+[[nodiscard]] constexpr RealBytes adam_8bit(const UnshardedInput& in) {
+  return RealBytes((2 + 2.0 * 4 / 256) * in.parameters);
+}
 
 struct MatrixInput {
   double rows = 0;     ///< r
@@ -263,7 +277,7 @@ inline constexpr Formula kAdafactor{"adafactor-moments",
                                     "bytes",
                                     "Shazeer and Stern 2018, arXiv:1804.04235",
                                     "Instead of 8 r c; 4 r c more where a first moment is kept."};
-[[nodiscard]] constexpr double adafactor(const MatrixInput& in) { return 4 * (in.rows + in.columns); }
+[[nodiscard]] constexpr RealBytes adafactor(const MatrixInput& in) { return RealBytes(4 * (in.rows + in.columns)); }
 
 inline constexpr Formula kFp8Weights{
     "fp8-weight-cache",
@@ -273,7 +287,7 @@ inline constexpr Formula kFp8Weights{
     source::kTransformerEngine,
     "P: GEMM weights of the rank. fp8 saves no weight memory unless weights are gathered "
     "in fp8 as well."};
-[[nodiscard]] constexpr double fp8_weight_cache(const UnshardedInput& in) { return 2 * in.parameters; }
+[[nodiscard]] constexpr RealBytes fp8_weight_cache(const UnshardedInput& in) { return RealBytes(2 * in.parameters); }
 
 struct OffloadInput {
   double share = 1;       ///< phi
@@ -295,9 +309,11 @@ struct ClusterMemoryInput {
 };
 inline constexpr Formula kClusterMemory{"cluster-memory", "Memory of a cluster in decimal petabytes", "n*M/1e6", "PB",
                                         source::kDerived};
-[[nodiscard]] constexpr double cluster_memory(const ClusterMemoryInput& in) { return in.gpus * in.gigabytes / 1e6; }
-[[nodiscard]] constexpr double cluster_memory_course(const ClusterMemoryInput& in) {
-  return in.gpus * in.gigabytes / (1024.0 * 1024.0);
+[[nodiscard]] constexpr Petabytes cluster_memory(const ClusterMemoryInput& in) {
+  return Petabytes(in.gpus * in.gigabytes / 1e6);
+}
+[[nodiscard]] constexpr Petabytes cluster_memory_course(const ClusterMemoryInput& in) {
+  return Petabytes(in.gpus * in.gigabytes / (1024.0 * 1024.0));
 }
 
 [[nodiscard]] std::span<const CatalogEntry> state_formulas();

@@ -42,9 +42,10 @@ TEST_CASE("golden: the ZeRO paper's table") {
     CAPTURE(row.dump());
     const StateInput in{row["params"], row["nd"]};
     const std::string stage = row["stage"];
-    const double bytes = stage == "os" ? zero1_states(in) : stage == "os_g" ? zero2_states(in) : zero3_states(in);
-    CHECK(bytes / 1e9 == exactly(row["exact_GB"]));
-    CHECK(std::abs(bytes / 1e9 - row["printed_GB"].get<double>()) <= last_digit(row["printed_GB"]));
+    const RealBytes states = stage == "os" ? zero1_states(in) : stage == "os_g" ? zero2_states(in) : zero3_states(in);
+    const double gigabytes = states / RealBytes(1e9);
+    CHECK(gigabytes == exactly(row["exact_GB"]));
+    CHECK(std::abs(gigabytes - row["printed_GB"].get<double>()) <= last_digit(row["printed_GB"]));
     ++rows;
   }
   CHECK(rows == 54);
@@ -75,10 +76,10 @@ struct KorthikantiRow {
   double hidden() const { return number("hidden"); }
   ActivationInput layer() const { return {2048, number("mbs"), hidden(), number("heads"), number("tp")}; }
   LinearActivationInput linear() const { return {2048, number("mbs"), hidden(), number("tp")}; }
-  double first_stage(double layer_bytes) const {
+  RealBytes first_stage(RealBytes layer) const {
     const double pp = number("pp"), vp = number("interleave_m");
-    return vp > 1 ? activation_interleaved({layer_bytes, layers(), pp, vp})
-                  : activation_first_stage({layer_bytes, layers()});
+    return vp > 1 ? activation_interleaved({layer.value, layers(), pp, vp})
+                  : activation_first_stage({layer.value, layers()});
   }
 };
 
@@ -88,10 +89,10 @@ TEST_CASE("golden: activations of Korthikanti et al.") {
     CAPTURE(json_row["model"].get<std::string>());
     const json& stage = json_row["act_first_stage_GiB"];
     const json& share = json_row["act_pct_of_tp"];
-    const double tp = activation_tp(in.layer());
+    const RealBytes tp = activation_tp(in.layer());
     const struct {
       const char* key;
-      double bytes;
+      RealBytes bytes;
     } variants[] = {{"none(TP only)", tp},
                     {"seq", activation_sp(in.layer())},
                     {"sel", activation_selective(in.linear())},
@@ -99,12 +100,12 @@ TEST_CASE("golden: activations of Korthikanti et al.") {
                     {"full(not partitioned)", activation_full({2048, in.number("mbs"), in.hidden()})}};
     for (const auto& variant : variants) {
       CAPTURE(std::string(variant.key));
-      CHECK(in.first_stage(variant.bytes) / kGiB == exactly(stage.at(variant.key)));
+      CHECK(in.first_stage(variant.bytes) / RealBytes(kGiB) == exactly(stage.at(variant.key)));
       CHECK(100 * variant.bytes / tp == exactly(share.at(variant.key)));
     }
     const double linear = 12 * in.layers() * in.hidden() * in.hidden();
     const double on_rank = linear / (in.number("tp") * in.number("pp"));
-    CHECK(megatron_states({on_rank}) / kGiB == exactly(json_row["params_opt_GiB_18B_per_param"]));
+    CHECK(megatron_states({on_rank}) / RealBytes(kGiB) == exactly(json_row["params_opt_GiB_18B_per_param"]));
   }
 }
 
