@@ -64,9 +64,9 @@ Seconds tree_all_reduce(const TreeInput& in) {
   return Seconds(latency + 2 * in.bytes / in.bandwidth);
 }
 
-double nccl_tree_latency(const NcclRingInput& in) {
+Microseconds nccl_tree_latency(const NcclRingInput& in) {
   const double inside = (in.ranks / in.nodes - 1) * in.inner_latency;
-  return in.base + 2 * (inside + std::log2(in.nodes) * in.node_latency);
+  return Microseconds(in.base + 2 * (inside + std::log2(in.nodes) * in.node_latency));
 }
 
 std::span<const CatalogEntry> collective_formulas() { return kEntries; }

@@ -28,16 +28,20 @@ struct WireInput {
 };
 inline constexpr Formula kAllReduceWire{"all-reduce-bytes", "Bytes that a rank sends in an all-reduce", "2*S*(n - 1)/n",
                                         "bytes", source::kNcclTests};
-[[nodiscard]] constexpr double all_reduce_wire(const WireInput& in) { return 2 * in.bytes * (in.ranks - 1) / in.ranks; }
+[[nodiscard]] constexpr RealBytes all_reduce_wire(const WireInput& in) {
+  return RealBytes(2 * in.bytes * (in.ranks - 1) / in.ranks);
+}
 
 inline constexpr Formula kAllGatherWire{"all-gather-bytes",
                                         "Bytes that a rank sends in an all-gather, reduce-scatter or all-to-all",
                                         "S*(n - 1)/n", "bytes", source::kNcclTests};
-[[nodiscard]] constexpr double all_gather_wire(const WireInput& in) { return in.bytes * (in.ranks - 1) / in.ranks; }
+[[nodiscard]] constexpr RealBytes all_gather_wire(const WireInput& in) {
+  return RealBytes(in.bytes * (in.ranks - 1) / in.ranks);
+}
 
 inline constexpr Formula kNvlsWire{"nvls-all-reduce-bytes", "Bytes that a rank sends when the switch reduces",
                                    "S*(1 + 1/n)", "bytes", source::kNcclTests};
-[[nodiscard]] constexpr double nvls_wire(const WireInput& in) { return in.bytes * (1 + 1 / in.ranks); }
+[[nodiscard]] constexpr RealBytes nvls_wire(const WireInput& in) { return RealBytes(in.bytes * (1 + 1 / in.ranks)); }
 
 struct RingInput {
   double bytes = 0;      ///< S
@@ -146,9 +150,9 @@ inline constexpr Formula kNcclRingLatency{"nccl-ring-latency",
                                           source::kNccl,
                                           "LL, LL128, Simple: t_0 6.6, 14, 8.4; NVLink hop 0.6, 1.9, 3.4; network hop "
                                           "2.7, 4, 14."};
-[[nodiscard]] constexpr double nccl_ring_latency(const NcclRingInput& in) {
+[[nodiscard]] constexpr Microseconds nccl_ring_latency(const NcclRingInput& in) {
   const double between = 2 * (in.nodes - 1);
-  return in.base + (2 * (in.ranks - 1) - between) * in.inner_latency + between * in.node_latency;
+  return Microseconds(in.base + (2 * (in.ranks - 1) - between) * in.inner_latency + between * in.node_latency);
 }
 inline constexpr Formula kNcclTreeLatency{
     "nccl-tree-latency",
@@ -158,7 +162,7 @@ inline constexpr Formula kNcclTreeLatency{
     source::kNccl,
     "LL, LL128, Simple: t_0 6.8, 14, 8.4; NVLink hop 0.6, 1.25, 4; network hop 5, "
     "8.5, 14."};
-[[nodiscard]] double nccl_tree_latency(const NcclRingInput& in);
+[[nodiscard]] Microseconds nccl_tree_latency(const NcclRingInput& in);
 
 struct ChannelsInput {
   double channels = 1;  ///< n_ch
@@ -170,7 +174,9 @@ inline constexpr Formula kNcclRingBuffers{"nccl-ring-buffers",
                                           "NVIDIA/nccl, init.cc and p2p transport",
                                           "10 MiB to receive and 2 MiB to send for each channel, outside the "
                                           "framework's allocator."};
-[[nodiscard]] constexpr double nccl_ring_buffers(const ChannelsInput& in) { return 12 * in.channels * 1048576; }
+[[nodiscard]] constexpr RealBytes nccl_ring_buffers(const ChannelsInput& in) {
+  return RealBytes(12 * in.channels * 1048576);
+}
 
 struct BusInput {
   double bytes = 0;    ///< S

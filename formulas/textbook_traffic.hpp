@@ -73,8 +73,8 @@ inline constexpr Formula kPpTraffic{"pp-traffic",
                                     source::kMegatron,
                                     "Split by t with sequence parallelism; otherwise t = 1. 2 m v of them a rank and "
                                     "step; DualPipe and ZB-V twice as many."};
-[[nodiscard]] constexpr double pp_traffic(const PipelineTrafficInput& in) {
-  return 2 * in.micro_batch * in.seq * in.hidden / in.tp;
+[[nodiscard]] constexpr RealBytes pp_traffic(const PipelineTrafficInput& in) {
+  return RealBytes(2 * in.micro_batch * in.seq * in.hidden / in.tp);
 }
 
 struct TiedInput {
@@ -85,7 +85,9 @@ struct TiedInput {
 inline constexpr Formula kTiedTraffic{"tied-embedding-traffic",
                                       "Gradient of an embedding shared by first and last stage, all-reduced in fp32",
                                       "4*V*h/t", "bytes", source::kMegatron};
-[[nodiscard]] constexpr double tied_traffic(const TiedInput& in) { return 4 * in.vocab * in.hidden / in.tp; }
+[[nodiscard]] constexpr RealBytes tied_traffic(const TiedInput& in) {
+  return RealBytes(4 * in.vocab * in.hidden / in.tp);
+}
 
 // --- Data parallelism, one optimizer step ----------------------------------------------------------------
 
@@ -98,7 +100,9 @@ struct DataTrafficInput {
 
 inline constexpr Formula kDdpTraffic{"ddp-traffic", "Data parallelism: gradients all-reduced", "2*g*P*(n - 1)/n",
                                      "bytes", source::kZero};
-[[nodiscard]] constexpr double ddp_traffic(const DataTrafficInput& in) { return 2 * in.grad_bytes * in.share(); }
+[[nodiscard]] constexpr RealBytes ddp_traffic(const DataTrafficInput& in) {
+  return RealBytes(2 * in.grad_bytes * in.share());
+}
 
 inline constexpr Formula kZero1Traffic{
     "zero1-traffic",
@@ -108,7 +112,9 @@ inline constexpr Formula kZero1Traffic{
     source::kZero,
     "Equal to the all-reduce where gradients are bf16 too; with fp32 gradients 6 "
     "bytes a parameter against 4. If the all-reduce is kept the gather comes on top."};
-[[nodiscard]] constexpr double zero1_traffic(const DataTrafficInput& in) { return (in.grad_bytes + 2) * in.share(); }
+[[nodiscard]] constexpr RealBytes zero1_traffic(const DataTrafficInput& in) {
+  return RealBytes((in.grad_bytes + 2) * in.share());
+}
 
 inline constexpr Formula kZero2Traffic{
     "zero2-traffic",
@@ -131,10 +137,10 @@ struct WeightsInput {
   double parameters = 0;  ///< P
   double ranks = 1;       ///< n
 };
-[[nodiscard]] constexpr double zero1_weights(const WeightsInput& in) {
-  return 2 * in.parameters * (in.ranks - 1) / in.ranks;
+[[nodiscard]] constexpr RealBytes zero1_weights(const WeightsInput& in) {
+  return RealBytes(2 * in.parameters * (in.ranks - 1) / in.ranks);
 }
-[[nodiscard]] constexpr double no_traffic(const WeightsInput&) { return 0; }
+[[nodiscard]] constexpr RealBytes no_traffic(const WeightsInput&) { return RealBytes(0); }
 
 struct StepTrafficInput {
   double parameters = 0;     ///< P
@@ -151,21 +157,21 @@ inline constexpr Formula kZero3Traffic{
     source::kZero,
     "Once per layer and micro-batch. With bf16 gradients the textbook's 3 P. Every rank holds a slice of "
     "every weight: slices are gathered, no owner broadcasts a whole one."};
-[[nodiscard]] constexpr double zero3_traffic(const StepTrafficInput& in) {
-  return in.micro_batches * (4 + in.grad_bytes) * in.share();
+[[nodiscard]] constexpr RealBytes zero3_traffic(const StepTrafficInput& in) {
+  return RealBytes(in.micro_batches * (4 + in.grad_bytes) * in.share());
 }
-[[nodiscard]] constexpr double zero3_traffic_once(const StepTrafficInput& in) {
-  return (4 + in.grad_bytes) * in.share();
+[[nodiscard]] constexpr RealBytes zero3_traffic_once(const StepTrafficInput& in) {
+  return RealBytes((4 + in.grad_bytes) * in.share());
 }
 
 inline constexpr Formula kFsdpKeep{"fsdp-traffic-no-reshard", "FSDP that keeps gathered weights for the backward pass",
                                    "m*(2 + g)*P*(n - 1)/n", "bytes", source::kTorchtitan};
-[[nodiscard]] constexpr double fsdp_keep_traffic(const StepTrafficInput& in) {
-  return in.micro_batches * (2 + in.grad_bytes) * in.share();
+[[nodiscard]] constexpr RealBytes fsdp_keep_traffic(const StepTrafficInput& in) {
+  return RealBytes(in.micro_batches * (2 + in.grad_bytes) * in.share());
 }
 
-[[nodiscard]] constexpr double zero2_traffic(const StepTrafficInput& in) {
-  return (in.micro_batches * in.grad_bytes + 2) * in.share();
+[[nodiscard]] constexpr RealBytes zero2_traffic(const StepTrafficInput& in) {
+  return RealBytes((in.micro_batches * in.grad_bytes + 2) * in.share());
 }
 
 struct HsdpGroupInput {
@@ -187,18 +193,20 @@ inline constexpr Formula kHsdpIntra{"hsdp-intra-traffic",
                                     "bytes",
                                     source::kFsdp2,
                                     "The course's 3x: three tensors of the model's size, in every micro-batch."};
-[[nodiscard]] constexpr double hsdp_intra(const HsdpGroupInput& in) {
-  return in.micro_batches * (4 + in.grad_bytes) * in.parameters * (in.shards - 1) / in.shards;
+[[nodiscard]] constexpr RealBytes hsdp_intra(const HsdpGroupInput& in) {
+  return RealBytes(in.micro_batches * (4 + in.grad_bytes) * in.parameters * (in.shards - 1) / in.shards);
 }
 inline constexpr Formula kHsdpInter{
     "hsdp-inter-traffic",  "Hybrid sharding, between the M replicas",
     "m*2*g*(M - 1)/M*P/K", "bytes",
     source::kFsdp2,        "m = 1 where the replicas meet in the last micro-batch alone."};
-[[nodiscard]] constexpr double hsdp_inter(const HsdpInput& in) {
-  return in.micro_batches * 2 * in.grad_bytes * (in.replicas - 1) / in.replicas * in.parameters / in.shards;
+[[nodiscard]] constexpr RealBytes hsdp_inter(const HsdpInput& in) {
+  return RealBytes(in.micro_batches * 2 * in.grad_bytes * (in.replicas - 1) / in.replicas * in.parameters / in.shards);
 }
 /// The course's 1x: one gradient tensor of the model's size.
-[[nodiscard]] constexpr double hsdp_inter_course(const HsdpInput& in) { return in.grad_bytes * in.parameters; }
+[[nodiscard]] constexpr RealBytes hsdp_inter_course(const HsdpInput& in) {
+  return RealBytes(in.grad_bytes * in.parameters);
+}
 
 // --- The course's table: a two-matmul FFN, global batch of B tokens, bf16 -------------------------------------------
 
@@ -217,8 +225,8 @@ inline constexpr Formula kTableCompute{
     source::kCourseMaths,
     "B counts the whole batch's tokens; the notes call it the tokens of one GPU, and then the "
     "division by X does not hold."};
-[[nodiscard]] constexpr double table_compute(const TableInput& in) {
-  return 12 * in.tokens * in.hidden * in.ffn / (in.data * in.model);
+[[nodiscard]] constexpr Flops table_compute(const TableInput& in) {
+  return Flops(12 * in.tokens * in.hidden * in.ffn / (in.data * in.model));
 }
 
 struct TableWeightsInput {
@@ -228,11 +236,11 @@ struct TableWeightsInput {
 inline constexpr Formula kTableDp{"table-dp",           "Traffic of data parallelism in the course's table",
                                   "0 + 8*D*F",          "bytes",
                                   source::kCourseMaths, "All-reduce of 2 D F weights, 2 bytes, 2 phases."};
-[[nodiscard]] constexpr double table_dp(const TableWeightsInput& in) { return 8 * in.hidden * in.ffn; }
+[[nodiscard]] constexpr RealBytes table_dp(const TableWeightsInput& in) { return RealBytes(8 * in.hidden * in.ffn); }
 inline constexpr Formula kTableFsdp{"table-fsdp",         "Traffic of FSDP in the course's table",
                                     "4*D*F + 8*D*F",      "bytes",
                                     source::kCourseMaths, "Gather; gather and reduce-scatter."};
-[[nodiscard]] constexpr double table_fsdp(const TableWeightsInput& in) { return 12 * in.hidden * in.ffn; }
+[[nodiscard]] constexpr RealBytes table_fsdp(const TableWeightsInput& in) { return RealBytes(12 * in.hidden * in.ffn); }
 
 struct TableModelInput {
   double tokens = 0;  ///< B
@@ -246,7 +254,7 @@ inline constexpr Formula kTableMp{
     source::kCourseMaths,
     "Gather the input, reduce-scatter the output; + 2 B D if the backward pass gathers the "
     "input again."};
-[[nodiscard]] constexpr double table_mp(const TableModelInput& in) { return 8 * in.tokens * in.hidden; }
+[[nodiscard]] constexpr RealBytes table_mp(const TableModelInput& in) { return RealBytes(8 * in.tokens * in.hidden); }
 
 inline constexpr Formula kTableFsdpMp{"table-fsdp-mp",
                                       "Traffic of FSDP with model parallelism",
@@ -254,11 +262,11 @@ inline constexpr Formula kTableFsdpMp{"table-fsdp-mp",
                                       "bytes",
                                       source::kDerived,
                                       "6 B D / X in the backward pass where the input is gathered again."};
-[[nodiscard]] constexpr double table_fsdp_mp(const TableInput& in) {
-  return 8 * in.tokens * in.hidden / in.data + 12 * in.hidden * in.ffn / in.model;
+[[nodiscard]] constexpr RealBytes table_fsdp_mp(const TableInput& in) {
+  return RealBytes(8 * in.tokens * in.hidden / in.data + 12 * in.hidden * in.ffn / in.model);
 }
-[[nodiscard]] constexpr double table_fsdp_mp_course(const TableInput& in) {
-  return 12 * in.tokens * in.hidden / in.data + 12 * in.hidden * in.ffn / in.model;
+[[nodiscard]] constexpr RealBytes table_fsdp_mp_course(const TableInput& in) {
+  return RealBytes(12 * in.tokens * in.hidden / in.data + 12 * in.hidden * in.ffn / in.model);
 }
 
 // --- Context parallelism, one layer; q and kv already divided by tp ----------------------------------------------
@@ -274,7 +282,9 @@ inline constexpr Formula kRingForward{"ring-traffic",
                                       "bytes",
                                       source::kTransformerEngine,
                                       "Keys and values."};
-[[nodiscard]] constexpr double ring_forward(const ContextInput& in) { return 4 * (in.cp - 1) * in.tokens * in.kv; }
+[[nodiscard]] constexpr RealBytes ring_forward(const ContextInput& in) {
+  return RealBytes(4 * (in.cp - 1) * in.tokens * in.kv);
+}
 
 inline constexpr Formula kRingBackward{"ring-traffic-backward",
                                        "Ring context parallelism, backward, bf16",
@@ -283,7 +293,9 @@ inline constexpr Formula kRingBackward{"ring-traffic-backward",
                                        source::kTransformerEngine,
                                        "Keys and values again, and their gradients the whole way round; those in fp32 "
                                        "in ring-flash-attention."};
-[[nodiscard]] constexpr double ring_backward(const ContextInput& in) { return 4 * in.tokens * in.kv * (2 * in.cp - 1); }
+[[nodiscard]] constexpr RealBytes ring_backward(const ContextInput& in) {
+  return RealBytes(4 * in.tokens * in.kv * (2 * in.cp - 1));
+}
 
 struct UlyssesInput {
   double tokens = 0;  ///< N
@@ -297,8 +309,8 @@ inline constexpr Formula kUlysses{"ulysses-traffic",
                                   "bytes",
                                   source::kTransformerEngine,
                                   "Queries, keys and values in, output out: four all-to-alls. c divides heads / t."};
-[[nodiscard]] constexpr double ulysses_traffic(const UlyssesInput& in) {
-  return (in.cp - 1) / in.cp * in.tokens * (2 * in.q + 2 * in.kv) * 2;
+[[nodiscard]] constexpr RealBytes ulysses_traffic(const UlyssesInput& in) {
+  return RealBytes((in.cp - 1) / in.cp * in.tokens * (2 * in.q + 2 * in.kv) * 2);
 }
 
 struct RingRatioInput {
@@ -341,22 +353,19 @@ inline constexpr Formula kAllToAll{
     "ep-traffic",          "One dispatch or combine of routed tokens",
     "N*k*h*e*(ep - 1)/ep", "bytes",
     source::kMegatron,     "Forward one dispatch and one combine, backward the same. e = 1 for fp8 dispatch."};
-[[nodiscard]] constexpr double expert_traffic(const ExpertInput& in) {
-  return in.tokens * in.top_k * in.hidden * in.element * (in.ep - 1) / in.ep;
+[[nodiscard]] constexpr RealBytes expert_traffic(const ExpertInput& in) {
+  return RealBytes(in.tokens * in.top_k * in.hidden * in.element * (in.ep - 1) / in.ep);
 }
 
 struct ExpertGatherInput {
-  double tokens = 0;   ///< N
-  double hidden = 0;   ///< h
-  double element = 2;  ///< e
-  double ep = 1;       ///< ep
+  double tokens = 0, hidden = 0, element = 2, ep = 1;  ///< N, h, e, ep
 };
 inline constexpr Formula kExpertGather{
     "ep-allgather-traffic", "All tokens gathered by every expert rank",
     "N*h*e*(ep - 1)",       "bytes",
     source::kMegatron,      "Independent of k: less than ep-traffic once k exceeds ep."};
-[[nodiscard]] constexpr double expert_gather(const ExpertGatherInput& in) {
-  return in.tokens * in.hidden * in.element * (in.ep - 1);
+[[nodiscard]] constexpr RealBytes expert_gather(const ExpertGatherInput& in) {
+  return RealBytes(in.tokens * in.hidden * in.element * (in.ep - 1));
 }
 
 struct DistinctNodesInput {
@@ -377,15 +386,12 @@ inline constexpr Formula kRemoteNodes{"remote-nodes", "Nodes other than its own 
 [[nodiscard]] constexpr double remote_nodes(const NodeLimitInput& in) { return in.limit * (1 - 1 / in.nodes); }
 
 struct DedupInput {
-  double tokens = 0;   ///< N
-  double hidden = 0;   ///< h
-  double element = 2;  ///< e
-  double remote = 1;   ///< R
+  double tokens = 0, hidden = 0, element = 2, remote = 1;  ///< N, h, e, R
 };
 inline constexpr Formula kDedupTraffic{"ep-internode-traffic", "One copy of a token for each remote node", "N*h*e*R",
                                        "bytes", "DeepSeek-AI 2024, arXiv:2412.19437"};
-[[nodiscard]] constexpr double dedup_traffic(const DedupInput& in) {
-  return in.tokens * in.hidden * in.element * in.remote;
+[[nodiscard]] constexpr RealBytes dedup_traffic(const DedupInput& in) {
+  return RealBytes(in.tokens * in.hidden * in.element * in.remote);
 }
 
 [[nodiscard]] std::span<const CatalogEntry> traffic_formulas();
