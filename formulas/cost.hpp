@@ -13,7 +13,7 @@ struct GpuHoursInput {
   double seconds = 0;  ///< T
 };
 inline constexpr Formula kGpuHours{"gpu-hours", "GPU-hours of a run", "n*T/3600", "GPU-hours", source::kDerived};
-[[nodiscard]] constexpr double gpu_hours(const GpuHoursInput& in) { return in.gpus * in.seconds / 3600; }
+[[nodiscard]] constexpr GpuHours gpu_hours(const GpuHoursInput& in) { return GpuHours(in.gpus * in.seconds / 3600); }
 
 struct CostInput {
   double gpu_hours = 0;  ///< H
@@ -23,7 +23,7 @@ struct CostInput {
 inline constexpr Formula kCost{"cost",           "Price of a run",
                                "H*c/G",          "USD",
                                source::kDerived, "H: useful GPU-hours; the time lost to failures is paid as well."};
-[[nodiscard]] constexpr double run_cost(const CostInput& in) { return in.gpu_hours * in.price / in.goodput; }
+[[nodiscard]] constexpr Dollars run_cost(const CostInput& in) { return Dollars(in.gpu_hours * in.price / in.goodput); }
 
 struct EnergyInput {
   double gpu_hours = 0;    ///< H
@@ -35,8 +35,8 @@ struct EnergyInput {
 inline constexpr Formula kEnergy{
     "energy", "Electricity of a run", "H*(P_gpu*u + P_host)*PUE/1e6",
     "MWh",    source::kDerived,       "With the rated power alone 30.84 M hours of H100 take 21,588 MWh."};
-[[nodiscard]] constexpr double run_energy(const EnergyInput& in) {
-  return in.gpu_hours * (in.gpu_power * in.utilisation + in.host_power) * in.pue / 1e6;
+[[nodiscard]] constexpr MegawattHours run_energy(const EnergyInput& in) {
+  return MegawattHours(in.gpu_hours * (in.gpu_power * in.utilisation + in.host_power) * in.pue / 1e6);
 }
 
 [[nodiscard]] std::span<const CatalogEntry> cost_formulas();

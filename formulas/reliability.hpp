@@ -59,8 +59,8 @@ struct ObservedInput {
 };
 inline constexpr Formula kObservedMtbf{"gpu-mtbf", "GPU-hours between interruptions, from a run", "T_days*24*n/k",
                                        "GPU-hours", source::kDerived};
-[[nodiscard]] constexpr double observed_mtbf(const ObservedInput& in) {
-  return in.days * 24 * in.gpus / in.interruptions;
+[[nodiscard]] constexpr GpuHours observed_mtbf(const ObservedInput& in) {
+  return GpuHours(in.days * 24 * in.gpus / in.interruptions);
 }
 
 struct IntervalInput {

@@ -130,8 +130,8 @@ struct SpSavingInput {
 };
 inline constexpr Formula kSpSaving{"sp-saving", "Activations that sequence parallelism saves in one GPT layer",
                                    "10*s*b*h*(1 - 1/t)", "bytes", source::kKorthikanti};
-[[nodiscard]] constexpr double sp_saving(const SpSavingInput& in) {
-  return 10 * in.seq * in.micro_batch * in.hidden * (1 - 1 / in.tp);
+[[nodiscard]] constexpr RealBytes sp_saving(const SpSavingInput& in) {
+  return RealBytes(10 * in.seq * in.micro_batch * in.hidden * (1 - 1 / in.tp));
 }
 
 struct WorldInput {

@@ -62,10 +62,11 @@ Finding tp_domain(const Case& c) {
 Finding sp_with_tp(const Case& c) {
   const Layout& l = c.layout();
   if (l.tp == 1 || l.sequence_parallel) return kNothing;
-  const double saved =
+  const RealBytes saved =
       sp_saving({static_cast<double>(c.problem.training.seq) / l.cp, static_cast<double>(l.micro_batch),
                  static_cast<double>(c.problem.model.hidden), static_cast<double>(l.tp)});
-  return most(saved, 0, fmt::format("it would save {:.2f} GiB a layer and micro-batch at tp {}", saved / kGiB, l.tp));
+  return most(saved.value, 0,
+              fmt::format("it would save {:.2f} GiB a layer and micro-batch at tp {}", saved.value / kGiB, l.tp));
 }
 
 /// Schedules that fill the bubble with weight gradients keep other rules.

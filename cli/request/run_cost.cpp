@@ -76,7 +76,7 @@ std::optional<RunCost> run_cost(const Plan& plan, const RunOptions& options) {
   RunCost run{*options.tokens, Seconds(*options.tokens / plan.best.tokens_per_s), 0, std::nullopt, std::nullopt};
   run.gpu_hours = run.time.value / kHour * (plan.problem.gpus + options.spares);
   const double price = options.price_per_hour.value_or(plan.problem.cluster.gpu.price_per_hour);
-  if (price > 0) run.usd = run_cost(CostInput{run.gpu_hours, price, 1});
+  if (price > 0) run.usd = run_cost(CostInput{run.gpu_hours, price, 1}).value;
   if (const std::optional<Goodput> goodput = goodput_of(plan.problem, options.failures)) run.goodput = goodput->ratio;
   return run;
 }

@@ -32,12 +32,12 @@ TEST_CASE("stragglers, worked numbers") {
 
 TEST_CASE("failures, worked numbers") {
   // plan-formulas(7) F7: Llama 3, 54 days on 16,384 GPUs
-  const double mtbf = observed_mtbf({54, 419, 16384});
+  const double mtbf = observed_mtbf({54, 419, 16384}).value;
   CHECK(mtbf == Approx(50677).epsilon(1e-4));
   CHECK(mtbf / 8766 == Approx(5.78).epsilon(1e-3));
   const double mtti = time_to_interruption({mtbf * 3600, 16384}).value;
   CHECK(mtti / 3600 == Approx(3.093).epsilon(1e-4));
-  CHECK(time_to_interruption({observed_mtbf({54, 466, 16384}), 16384}).value == Approx(2.781).epsilon(1e-4));
+  CHECK((observed_mtbf({54, 466, 16384}) / 16384).value == Approx(2.781).epsilon(1e-4));
 
   const double m = 3.093 * 3600;
   CHECK(young_interval({60, m}).value == Approx(1155.9).epsilon(1e-4));
@@ -61,9 +61,9 @@ TEST_CASE("Daly's interval is the best one") {
 }
 
 TEST_CASE("cost and energy, worked numbers") {
-  CHECK(run_energy({30.84e6, 700}) == Approx(21588).epsilon(1e-9));
-  CHECK(gpu_hours({16384, 54 * 86400}) == 16384 * 54 * 24);
-  CHECK(run_cost({1000, 2.5, 0.8}) == 3125);
+  CHECK(run_energy({30.84e6, 700}).value == Approx(21588).epsilon(1e-9));
+  CHECK(gpu_hours({16384, 54 * 86400}) == GpuHours(16384 * 54 * 24));
+  CHECK(run_cost({1000, 2.5, 0.8}) == Dollars(3125));
 }
 
 }  // namespace
