@@ -22,6 +22,7 @@ struct Erratum {
   std::string_view equation = {};  ///< the sentence, quoted or shortened, where `evaluate` is null
   std::string_view why = {};
   Evaluate evaluate = nullptr;  ///< of the equation
+  std::string_view unit = {};   ///< that `evaluate` answers in
   constexpr explicit operator bool() const { return !where.empty(); }
 };
 
@@ -47,10 +48,11 @@ constexpr double number(Quantity<Rep, Tag> v) {
 }
 
 template <class F>
-struct InputOf;
-template <class R, class Input>
-struct InputOf<R (*)(const Input&)> {
-  using type = Input;
+struct Signature;
+template <class R, class In>
+struct Signature<R (*)(const In&)> {
+  using Result = R;
+  using Input = In;
 };
 
 /// Converts to double and to nothing else; counts the fields of an aggregate.
@@ -78,18 +80,23 @@ constexpr std::size_t field_count() {
 
 template <auto Function, std::size_t... I>
 double call(SymbolValues v, std::index_sequence<I...>) {
-  using Input = typename InputOf<decltype(Function)>::type;
+  using Input = typename Signature<decltype(Function)>::Input;
   return number(Function(Input{v[I]...}));
 }
+
+/// Not defined: calling it is how `entry` refuses to compile.
+void the_unit_stated_is_not_that_of_the_type();
 }  // namespace detail
 
 /// A form to warn of, as a function of the same input as the right one.
 template <auto Function>
 constexpr Erratum erratum(std::string_view where, std::string_view equation, std::string_view why) {
-  using Input = typename detail::InputOf<decltype(Function)>::type;
-  return {where, equation, why, [](SymbolValues v) {
-            return detail::call<Function>(v, std::make_index_sequence<detail::field_count<Input>()>{});
-          }};
+  using Of = detail::Signature<decltype(Function)>;
+  return {where, equation, why,
+          [](SymbolValues v) {
+            return detail::call<Function>(v, std::make_index_sequence<detail::field_count<typename Of::Input>()>{});
+          },
+          kUnitOf<typename Of::Result>};
 }
 
 /// A sentence to warn of, where no other equation stands.
@@ -98,11 +105,13 @@ constexpr Erratum misstatement(std::string_view where, std::string_view says, st
 }
 
 /// Puts a formula into a catalog. `Function` takes a struct of doubles whose fields stand in the order of
-/// `symbols` and returns a double or a unit.
+/// `symbols` and returns the unit that `formula` states, a double where that is a count or a ratio.
 template <auto Function, std::size_t N>
-constexpr CatalogEntry entry(const Formula& formula, const Symbol (&symbols)[N], Erratum erratum = {}) {
-  using Input = typename detail::InputOf<decltype(Function)>::type;
-  static_assert(detail::has_exactly<Input, N>, "one symbol for each field of the input");
+consteval CatalogEntry entry(const Formula& formula, const Symbol (&symbols)[N], Erratum erratum = {}) {
+  using Of = detail::Signature<decltype(Function)>;
+  static_assert(detail::has_exactly<typename Of::Input, N>, "one symbol for each field of the input");
+  const bool same = erratum.evaluate == nullptr || erratum.unit == kUnitOf<typename Of::Result>;
+  if (!answers_in<typename Of::Result>(formula.unit) || !same) detail::the_unit_stated_is_not_that_of_the_type();
   return {formula, symbols, [](SymbolValues v) { return detail::call<Function>(v, std::make_index_sequence<N>{}); },
           erratum};
 }

@@ -12,6 +12,11 @@ namespace {
 
 using doctest::Approx;
 
+// What `entry` asks of every formula and the type that its function returns.
+static_assert(answers_in<Seconds>("seconds") && answers_in<RealBytes>("bytes") && answers_in<double>("ratio"));
+static_assert(!answers_in<RealBytes>("seconds") && !answers_in<RealBytes>("ratio") && !answers_in<double>("bytes"));
+static_assert(!answers_in<Quantity<double, struct UnknownTag>>(""));
+
 double value(const char* name, std::vector<NamedValue> given) {
   const CatalogEntry* entry = find_formula(name);
   REQUIRE(entry);
