@@ -8,6 +8,9 @@ namespace plan {
 /// whole, Bytes.
 using RealBytes = Quantity<double, struct RealBytesTag>;
 
+template <>
+inline constexpr bool kFits<Bytes, RealBytes> = true;
+
 constexpr Bytes round_bytes(RealBytes bytes) { return round_bytes(bytes.value); }
 constexpr Seconds operator/(RealBytes size, BytesPerSecond rate) { return Seconds(size.value / rate.value); }
 

@@ -1,9 +1,16 @@
 #pragma once
 
 #include <compare>
+#include <concepts>
 #include <cstdint>
+#include <limits>
 
 namespace plan {
+
+/// May a quantity stand wherever another is asked for? Where both are of one unit, and the other's numbers hold its
+/// own.
+template <class From, class To>
+inline constexpr bool kFits = false;
 
 /// A number with a unit in its type: adding bytes to seconds does not compile.
 template <class Rep, class Tag>
@@ -12,8 +19,22 @@ struct Quantity {
 
   constexpr Quantity() = default;
   constexpr explicit Quantity(Rep v) : value(v) {}
+  template <class From>
+  requires kFits<From, Quantity>
+  constexpr Quantity(From from)  // NOLINT(google-explicit-constructor): nothing is lost
+      : value(static_cast<Rep>(from.value)) {}
+
+  /// More than any other: no limit, or never.
+  static constexpr Quantity infinity() requires std::floating_point<Rep> {
+    return Quantity(std::numeric_limits<Rep>::infinity());
+  }
 
   constexpr auto operator<=>(const Quantity&) const = default;
+  // Written out: what compilers make of <=> between fractions takes more instructions.
+  friend constexpr bool operator<(Quantity a, Quantity b) { return a.value < b.value; }
+  friend constexpr bool operator>(Quantity a, Quantity b) { return a.value > b.value; }
+  friend constexpr bool operator<=(Quantity a, Quantity b) { return a.value <= b.value; }
+  friend constexpr bool operator>=(Quantity a, Quantity b) { return a.value >= b.value; }
   constexpr Quantity& operator+=(Quantity o) {
     value += o.value;
     return *this;

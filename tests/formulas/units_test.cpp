@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <concepts>
+
+#include "formulas/real_bytes.hpp"
+
 namespace plan {
 namespace {
 
@@ -31,6 +35,13 @@ static_assert(!Addable<Flops, FlopsPerSecond>);
 static_assert(!Comparable<Seconds, Flops>);
 static_assert(!Divisible<Seconds, Bytes>);
 static_assert(!FromDouble<Seconds>);
+// Whole bytes may stand where real ones are asked for, and nothing else where anything else is.
+static_assert(std::convertible_to<Bytes, RealBytes>);
+static_assert(!std::convertible_to<RealBytes, Bytes> && !std::constructible_from<Bytes, RealBytes>);
+static_assert(!std::convertible_to<Tokens, RealBytes> && !std::convertible_to<double, RealBytes>);
+static_assert(RealBytes(0.5) < Bytes(1) && Bytes(1) > RealBytes(0.5) && Bytes(1) == RealBytes(1));
+static_assert((Bytes(1) - RealBytes(0.25)).value == 0.75 && Bytes(1) / RealBytes(2) == 0.5);
+static_assert(Seconds::infinity() > Seconds(1e308));
 static_assert(80_GB < 80_GiB);
 static_assert(1_GiB == 1024 * Bytes(1 << 20));
 static_assert((80_GB / BytesPerSecond(40e9)).value == 2.0);
