@@ -245,11 +245,11 @@ PipelineTime pipeline_time(const Pipeline& pipe, std::span<const StageTime> stag
   return laws_of(pipe.schedule).time(pipe, stages, sum, hops);
 }
 
-double least_span(const Pipeline& pipe, const StageTime& whole) {
+Seconds least_span(const Pipeline& pipe, const StageTime& whole) {
   const Stage all(whole);
   const auto least = laws_of(pipe.schedule).least;
   const double even = static_cast<double>(pipe.micro_batches) * all.work() / pipe.pp;
-  return pipe.pp == 1 || least == nullptr ? even : std::max(even, least(pipe, all));
+  return Seconds(pipe.pp == 1 || least == nullptr ? even : std::max(even, least(pipe, all)));
 }
 
 std::int64_t fewest_in_group(int pp, std::int64_t micro_batches) {

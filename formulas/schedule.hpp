@@ -61,7 +61,7 @@ struct PipelineTime {
 
 /// What pipeline_time() makes of free hand-overs at least, however the times of all stages together, `whole`, are
 /// divided among them; of schedules that pair micro-batches only if a pair takes as long as both.
-[[nodiscard]] double least_span(const Pipeline& pipeline, const StageTime& whole);
+[[nodiscard]] Seconds least_span(const Pipeline& pipeline, const StageTime& whole);
 
 /// Is the combination possible (pp even for DualPipe, vp > 1 for interleaved, limits on micro-batches)?
 [[nodiscard]] bool schedule_allows(const Pipeline& pipeline);

@@ -89,7 +89,8 @@ std::optional<Advice> worth(const ChangedJob& change, const Problem& asked, cons
   problem.top = 1, problem.pareto = false;
   const Estimate& own = plan.fastest ? *plan.fastest : plan.best;
   const double tokens = static_cast<double>(problem.training.tokens_per_step());
-  const RunnableSearch found = find_faster(problem, tokens / own.tokens_per_s / (1 + least) * (1 + 1e-9), families);
+  const RunnableSearch found =
+      find_faster(problem, Seconds(tokens / own.tokens_per_s / (1 + least) * (1 + 1e-9)), families);
   if (found.result.ranking.best().empty()) return std::nullopt;
   const Candidate& fastest = found.result.ranking.best().front();
   Advice out{change.flag, with_switches(found.problem, fastest.switched), estimate(found.problem, fastest), 0, {}};

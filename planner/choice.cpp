@@ -2,7 +2,6 @@
 #include "planner/choice.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -106,7 +105,7 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
   return found;
 }
 
-RunnableSearch find_faster(const Problem& asked, double slowest, std::int64_t families) {
+RunnableSearch find_faster(const Problem& asked, Seconds slowest, std::int64_t families) {
   const Problem problem = on_gpus(asked);
   RunnableSearch found{problem, find_layouts(problem, {.families = families, .best_alone = true, .slowest = slowest})};
   const bool others = problem.framework == Framework::Any && !found.result.slower;
@@ -120,7 +119,7 @@ RunnableSearch find_faster(const Problem& asked, double slowest, std::int64_t fa
 
 namespace {
 
-double fastest_step(const RunnableSearch& found) { return found.result.ranking.best().front().score.step_time; }
+Seconds fastest_step(const RunnableSearch& found) { return found.result.ranking.best().front().score.step_time; }
 
 /// Of a number of GPUs that divides well but is too large for the batch: the same on half of them, and half again, as
 /// long as each half is faster by more than plainness is worth.
@@ -129,8 +128,8 @@ RunnableSearch find_on_halves(const Problem& problem) {
   if (found.result.ranking.best().empty() || found.result.at_risk || found.nothing_runs) return found;
   const Candidate& fastest = found.result.ranking.best().front();
   if (estimate(found.problem, fastest).mfu.model_causal >= kStarvedMfu) return found;
-  const double all = fastest_step(found);
-  double slowest = all / (1 + kPriceOfPlainness);
+  const Seconds all = fastest_step(found);
+  Seconds slowest = all / (1 + kPriceOfPlainness);
   Problem half = problem;
   half.top = 1, half.pareto = false;
   int gpus = problem.gpus;
@@ -144,7 +143,7 @@ RunnableSearch find_on_halves(const Problem& problem) {
   Problem chosen = problem;
   chosen.gpus = gpus;
   found = find_runnable(chosen);
-  found.all_gpus = Seconds(all);
+  found.all_gpus = all;
   return found;
 }
 
@@ -161,8 +160,8 @@ RunnableSearch find_on_at_most(const Problem& problem) {
   bool none = found.result.ranking.best().empty();
   // Too big for all of them is too big for fewer, and a word that does not suit is reported.
   if (none && (found.result.stats.legal > 0 || !fixed_words(problem.fixed).empty())) return found;
-  const double all = none ? 0 : fastest_step(found);
-  double slowest = none ? std::numeric_limits<double>::infinity() : all / (1 + kPriceOfPlainness);
+  const Seconds all = none ? Seconds() : fastest_step(found);
+  Seconds slowest = none ? Seconds::infinity() : all / (1 + kPriceOfPlainness);
   bool whole = false;  // is all known of what was found?
   for (const int gpus :
        fewer_but_busier(problem, none ? 0 : kNearlyAsBusy * busy_gpus(problem, problem.gpus), kFewerNumbers)) {
@@ -183,7 +182,7 @@ RunnableSearch find_on_at_most(const Problem& problem) {
   Problem chosen = problem;
   chosen.gpus = found.problem.gpus;
   found = find_runnable(chosen);
-  if (chosen.gpus < problem.gpus) found.all_gpus = Seconds(all);
+  if (chosen.gpus < problem.gpus) found.all_gpus = all;
   return found;
 }
 

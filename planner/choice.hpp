@@ -25,7 +25,7 @@ struct RunnableSearch {
 
 /// The fastest layout of find_runnable() alone, if it is no slower than `slowest` seconds and fits for certain; an
 /// empty result if not. Of `families` at most.
-[[nodiscard]] RunnableSearch find_faster(const Problem& problem, double slowest,
+[[nodiscard]] RunnableSearch find_faster(const Problem& problem, Seconds slowest,
                                          std::int64_t families = Extent{}.families);
 
 /// The same, on fewer GPUs where those train faster by more than kPriceOfPlainness.

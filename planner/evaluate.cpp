@@ -163,7 +163,7 @@ Phase Evaluator::run_recompute(const StageContent& content, const Recompute& cho
   return sum;
 }
 
-double Evaluator::start_recompute(const Recompute& choice) {
+Seconds Evaluator::start_recompute(const Recompute& choice) {
   for (std::size_t i = 0; i < stage_costs_.size(); ++i) {
     const StageContent& content = stages().contents[i];
     stage_costs_[i].recompute = recompute_cost(content, recompute_of(content, choice));
@@ -172,9 +172,9 @@ double Evaluator::start_recompute(const Recompute& choice) {
   for (const Segment& segment : placement_->segments)
     if (const double work = stage_costs_[static_cast<std::size_t>(segment.content)].total(); work > slowest)
       slowest = work, bottleneck_ = segment.first;
-  busy_ = 0;
+  busy_ = {};
   if (pairs_micro_batches(layout_.schedule)) return busy_;  // a pair of micro-batches may take less than their work
-  return busy_ = kBelow * static_cast<double>(pipeline_.micro_batches) * slowest * (1 + straggler_);
+  return busy_ = Seconds(kBelow * static_cast<double>(pipeline_.micro_batches) * slowest * (1 + straggler_));
 }
 
 void Evaluator::finish_recompute() {
@@ -208,16 +208,16 @@ void Evaluator::set_base() {
   passes_ = static_cast<double>(sharding_passes(pipeline_));
 }
 
-double Evaluator::least_time() const { return terms({}).total().value; }
+Seconds Evaluator::least_time() const { return terms({}).total(); }
 
 /// With free hand-overs more work on any rank never shortens GPipe and 1F1B, nor interleaved pipelines with enough
 /// micro-batches; slower ranks may hide more of the hand-overs. The laws of split backwards leave out the slowest
 /// rank's own wait, and recomputation may change which rank that is.
-double Evaluator::least_time_of_any() const {
+Seconds Evaluator::least_time_of_any() const {
   const Schedule schedule = layout_.schedule;
   const bool chunks = schedule_row(schedule).chunks == Chunks::Many;
   if (splits_backward(schedule) || (chunks && pipeline_.micro_batches < 2 * layout_.pp)) return busy_;
-  const double still = base_.total().value - base_.pp.value;
+  const Seconds still = base_.total() - base_.pp;
   return std::max(busy_, (1 - 1e-9) * still * (1 + straggler_));
 }
 
@@ -235,17 +235,17 @@ Terms Evaluator::step_terms(const Layout& layout, std::span<const DataParallel> 
   return terms(exposed(layout, prices));
 }
 
-double Evaluator::step_time(const Layout& layout, std::span<const DataParallel> prices) const {
-  return step_terms(layout, prices).total().value;
+Seconds Evaluator::step_time(const Layout& layout, std::span<const DataParallel> prices) const {
+  return step_terms(layout, prices).total();
 }
 
-double Evaluator::peak_memory(const Layout& layout, const MemoryModel& memory) const {
-  std::int64_t peak = 0;
+Bytes Evaluator::peak_memory(const Layout& layout, const MemoryModel& memory) const {
+  Bytes peak;
   for (const Segment& holder : placement_->holders) {
     const StageContent& content = stages().contents[static_cast<std::size_t>(holder.content)];
-    peak = std::max(peak, stage_memory(layout, memory, holder.first, content).total().value);
+    peak = std::max(peak, stage_memory(layout, memory, holder.first, content).total());
   }
-  return static_cast<double>(peak);
+  return peak;
 }
 
 }  // namespace plan

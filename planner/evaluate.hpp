@@ -142,14 +142,13 @@ class Evaluator {
   std::size_t placement_index() const { return placement_index_; }
   /// Fixes what is recomputed.
   void recompute(const Recompute& choice) { start_recompute(choice), finish_recompute(); }
-  /// The same in two halves, the cheap one first. Returns seconds that the step takes at least: its slowest
-  /// rank's work.
-  double start_recompute(const Recompute& choice);
+  /// The same in two halves, the cheap one first. Returns what the step takes at least: its slowest rank's work.
+  Seconds start_recompute(const Recompute& choice);
   void finish_recompute();
-  /// Seconds that the step takes at least, however states are sharded.
-  double least_time() const;
+  /// What the step takes at least, however states are sharded.
+  Seconds least_time() const;
   /// The same under any other recomputation too, after recompute({}).
-  double least_time_of_any() const;
+  Seconds least_time_of_any() const;
 
   /// Data-parallel work of a rank content under one sharding: the same wherever that content lies, whatever is
   /// recomputed. Of the schedule it reads only whether it is DualPipe. Messages under `least_bytes` are left out.
@@ -168,12 +167,12 @@ class Evaluator {
                       [&] { return pass_seconds(message, content); });
   }
 
-  /// Seconds per step, for the placement and recomputation fixed before.
-  [[nodiscard]] double step_time(const Layout& layout, std::span<const DataParallel> prices) const;
+  /// Time of one step, for the placement and recomputation fixed before.
+  [[nodiscard]] Seconds step_time(const Layout& layout, std::span<const DataParallel> prices) const;
   /// What they go to.
   [[nodiscard]] Terms step_terms(const Layout& layout, std::span<const DataParallel> prices) const;
-  /// Bytes of the worst rank.
-  [[nodiscard]] double peak_memory(const Layout& layout, const MemoryModel& memory) const;
+  /// Memory of the worst rank.
+  [[nodiscard]] Bytes peak_memory(const Layout& layout, const MemoryModel& memory) const;
   /// Micro-batches that a rank holds at its peak under the schedule fixed before.
   double held_by(int rank) const;
   /// Everything that a report shows.
@@ -298,7 +297,7 @@ class Evaluator {
   std::vector<StageTime> times_{};        ///< by rank
   PipelineTime run_{};
   Terms base_{};       ///< of the step without data parallelism
-  double busy_ = 0;    ///< what start_recompute() returned
+  Seconds busy_{};     ///< what start_recompute() returned
   double passes_ = 1;  ///< sharding_passes() of the schedule
   int bottleneck_ = 0;
   Hops hops_{};           ///< of the hand-overs between stages

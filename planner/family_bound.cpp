@@ -11,8 +11,10 @@
 namespace plan {
 namespace {
 
-/// Seconds of one micro-batch with nothing beside it.
-double work_alone(const LayerCost& cost) { return (cost.forward + cost.backward_input + cost.backward_weight).total(); }
+/// Time of one micro-batch with nothing beside it.
+Seconds work_alone(const LayerCost& cost) {
+  return Seconds((cost.forward + cost.backward_input + cost.backward_weight).total());
+}
 
 /// The content of a rank that holds the whole model, embedding and head included.
 StageContent whole_model(const Model& model) {
@@ -66,15 +68,15 @@ void keep_least(std::vector<T>& all, const Parts& parts) {
 
 }  // namespace
 
-double least_work(const LayerCost& cost) {
+Seconds least_work(const LayerCost& cost) {
   const Phase work = cost.forward + cost.backward_input + cost.backward_weight;
-  return work.total() - work.ep + std::min(work.ep, cost.paired_ep);
+  return Seconds(work.total() - work.ep + std::min(work.ep, cost.paired_ep));
 }
 
 LeastWork::LeastWork(const Problem& problem, const CostModel& costs, bool by_itself) {
-  const auto seconds = by_itself ? work_alone : least_work;
-  for (int kind = 0; kind < costs.kinds(); ++kind) layers.push_back(seconds(costs.layer(kind)));
-  head = seconds(costs.head()), ends = seconds(costs.embedding()) + head;
+  const auto work = by_itself ? work_alone : least_work;
+  for (int kind = 0; kind < costs.kinds(); ++kind) layers.push_back(work(costs.layer(kind)));
+  head = work(costs.head()), ends = work(costs.embedding()) + head;
   sum = ends;
   for (const int kind : problem.model.layers) sum += layers[static_cast<std::size_t>(kind)];
 }
@@ -99,8 +101,8 @@ int fewest_layers(const Problem& problem, const SplitWork* work, const Layout& f
   if (family.pp == 1) return depth;
   if (work == nullptr || depth == 0 || problem.fixed.chunk_layers) return 0;
   const LeastWork& alone = work->alone;
-  const double dearest = *std::max_element(alone.layers.begin(), alone.layers.end());
-  if (dearest <= 0) return 0;
+  const Seconds dearest = *std::max_element(alone.layers.begin(), alone.layers.end());
+  if (dearest <= Seconds()) return 0;
   const double fewest = (alone.sum / family.pp - alone.ends) / dearest - 2 - std::log(family.pp);
   return std::max(0, static_cast<int>(std::min<double>(fewest, depth)));
 }
@@ -141,7 +143,7 @@ std::vector<ShardedMemory> least_states(const Problem& problem, const Layout& fa
   return all;
 }
 
-double LeastStates::of(const Layout& family) {
+RealBytes LeastStates::of(const Layout& family) {
   // States do not depend on how context is exchanged, nor on the micro-batch where there are several.
   const bool several = micro_batches(problem_.training.global_batch, family.dp, family.micro_batch) > 1;
   const std::array like{family.tp,
@@ -152,14 +154,14 @@ double LeastStates::of(const Layout& family) {
                         family.etp,
                         int{family.sequence_parallel},
                         several ? 1 : family.micro_batch};
-  if (least_ >= 0 && like == last_) return least_;
+  if (least_ >= RealBytes() && like == last_) return least_;
   last_ = like;
   // No group takes less than all ranks do.
   static const std::vector<Sharding> widest = {{0, 0}, {1, 0}, {2, 0}, {3, 0}};
   const std::tuple key(family.tp, family.ep, family.etp, family.pp);
   auto found = models_.find(key);
   if (found == models_.end()) found = models_.emplace(key, MemoryModel(problem_, family)).first;
-  double least = std::numeric_limits<double>::infinity();
+  RealBytes least = RealBytes::infinity();
   for (const ShardedMemory& states : least_states(problem_, family, widest, 0, found->second))
     least = std::min(least, found->second.least_total(states, {}));
   return least_ = least;
@@ -229,9 +231,9 @@ LeastTimes::LeastTimes(const Problem& problem)
 
 /// Layers do not divide: of those that take as long as one kind or longer, some rank holds a whole number, no less than
 /// the mean. Some rank holds the head, where not all share it.
-double LeastTimes::fullest(const LeastWork& work, int pp, int parts) const {
-  double most = problem_.training.stack.vocab_barriers > 0 ? 0 : work.head / parts;
-  for (const double each : work.layers) {
+Seconds LeastTimes::fullest(const LeastWork& work, int pp, int parts) const {
+  Seconds most = problem_.training.stack.vocab_barriers > 0 ? Seconds() : work.head / parts;
+  for (const Seconds each : work.layers) {
     int pieces = 0;
     for (std::size_t kind = 0; kind < layers_.size(); ++kind)
       if (work.layers[kind] >= each) pieces += parts * layers_[kind];
@@ -241,8 +243,8 @@ double LeastTimes::fullest(const LeastWork& work, int pp, int parts) const {
 }
 
 /// The least under all schedules that so many micro-batches allow, with as many chunks as there may be.
-double LeastTimes::least_of_any(const LeastTime& least, Layout run, std::int64_t micro_batches) const {
-  double any = std::numeric_limits<double>::infinity();
+Seconds LeastTimes::least_of_any(const LeastTime& least, Layout run, std::int64_t micro_batches) const {
+  Seconds any = Seconds::infinity();
   std::array<double, 3> steps{};  // of backward passes in one piece, by chunks; 0: not known yet
   for (const ScheduleRow& row : kScheduleRows) {
     run.schedule = row.schedule;
@@ -250,17 +252,17 @@ double LeastTimes::least_of_any(const LeastTime& least, Layout run, std::int64_t
     if (!schedule_allows({run.schedule, run.pp, run.vp, micro_batches})) continue;
     double of_this = 0, &known = row.splits_backward ? of_this : steps[static_cast<std::size_t>(row.chunks)];
     if (known == 0) known = least_steps(run, micro_batches);
-    any = std::min(any, least.of_run(run, micro_batches, known, 0));
+    any = std::min(any, least.of_run(run, micro_batches, known, {}));
     if (any <= least.any) break;
   }
   return std::max(any, least.any);
 }
 
-LeastTime LeastTimes::of(const SplitWork& work, const Layout& family, double slowest) const {
+LeastTime LeastTimes::of(const SplitWork& work, const Layout& family, Seconds slowest) const {
   const LeastWork& alone = problem_.training.stack.ep_overlap ? work.least : work.alone;
   const double m = static_cast<double>(micro_batches(problem_.training.global_batch, family.dp, family.micro_batch));
   // A rank of DualPipe holds halves of two stages.
-  const double busy = m * std::max(work.least.sum / family.pp, fullest(work.least, family.pp, 2));
+  const Seconds busy = m * std::max(work.least.sum / family.pp, fullest(work.least, family.pp, 2));
   const double straggles = family.world() == problem_.gpus ? slowest_ : slowest_of(family.world());
   const double waits = kBelow * (1 + problem_.cluster.calibration.jitter * straggles);
   LeastTime least{waits * busy, waits * work.least.sum, waits * alone.sum, waits * fullest(alone, family.pp, 1), waits,
@@ -279,15 +281,15 @@ double least_steps(const Layout& run, std::int64_t micro_batches) {
   return std::max(even, part / (1 - std::pow(1 - share, run.pp)));
 }
 
-double LeastTime::of_run(const Layout& run, std::int64_t micro_batches) const {
-  return of_run(run, micro_batches, least_steps(run, micro_batches), 0);
+Seconds LeastTime::of_run(const Layout& run, std::int64_t micro_batches) const {
+  return of_run(run, micro_batches, least_steps(run, micro_batches), {});
 }
 
-double LeastTime::of_run(const Layout& run, std::int64_t micro_batches, double steps, double more) const {
+Seconds LeastTime::of_run(const Layout& run, std::int64_t micro_batches, double steps, Seconds more) const {
   if (schedule_row(run.schedule).pairs) return std::max(any, steps * (micro_batch + waits * more));
   StageTime parts = whole;
-  parts.backward_input += Seconds(more);
-  const double span = least_span({run.schedule, run.pp, run.vp, micro_batches}, parts);
+  parts.backward_input += more;
+  const Seconds span = least_span({run.schedule, run.pp, run.vp, micro_batches}, parts);
   return std::max({any, steps * (alone + waits * more), static_cast<double>(micro_batches) * longest, waits * span});
 }
 
@@ -299,10 +301,10 @@ FamilySearch::LeastOfRun FamilySearch::least_of(const Layout& run) const {
 
 /// By what no order of the axes changes: the family's least time and the least memory, which takes longer to bound.
 FamilySearch::Fate FamilySearch::judge_run(const Layout& run, const ShardingList& shardings, const Costed& family,
-                                           double& least) {
+                                           RealBytes& least) {
   const LeastOfRun of = least_of(run);
-  const double time = family.bound.of_run(run, of.micro_batches, of.steps, 0);
-  if (hopeless(run, time, 0, run_runs_on_)) return Fate::Pruned;
+  const Seconds time = family.bound.of_run(run, of.micro_batches, of.steps, {});
+  if (hopeless(run, time, {}, run_runs_on_)) return Fate::Pruned;
   least = least_memory(run, shardings, family, of);
   if (bounds_ && least > capacity_) return Fate::TooBig;
   if (hopeless(run, time, least, run_runs_on_)) return Fate::Pruned;
@@ -339,42 +341,43 @@ const std::vector<ShardedMemory>& FamilySearch::least_states_of(const Layout& ru
 }
 
 /// The fullest rank holds at least the mean of what all hold.
-double FamilySearch::least_memory(const Layout& run, const ShardingList& shardings, const Costed& family,
-                                  const LeastOfRun& of) {
+RealBytes FamilySearch::least_memory(const Layout& run, const ShardingList& shardings, const Costed& family,
+                                     const LeastOfRun& of) {
   floors_.clear();
-  if (!bounds_) return 0;
+  if (!bounds_) return {};
   const MemoryModel& memory = memory_of(run);
   const std::vector<ShardedMemory>& states = least_states_of(run, shardings, family.fewest_layers);
   const auto least_with = [&](const ActivityMemory& activity) {
-    double least = std::numeric_limits<double>::infinity();
+    RealBytes least = RealBytes::infinity();
     for (const ShardedMemory& one : states) least = std::min(least, memory.least_total(one, activity));
     return least;
   };
   // The model states alone may be too large, or leave too few choices to be fast: then activations need no look.
-  const double bare = least_with({});
+  const RealBytes bare = least_with({});
   if (bare > capacity_ || hopeless(run, family.bound.any, bare, run_runs_on_)) return bare;
   if (least_activities_.empty())
     least_activities_ = least_activities(problem_, run, recomputing_of(run).all, family.fewest_layers, kept_of(run),
                                          memory, family.costs);
-  double least = std::numeric_limits<double>::infinity();
+  RealBytes least = RealBytes::infinity();
   for (const LeastActivity& under : least_activities_) {
     const ActivityMemory activity = least_activity(under, of.vp, family.fewest_layers, of.flights);
-    if (kBelow * (bare + activity.activations) > capacity_) continue;  // as the states alone say
-    const double peak = least_with(activity);
+    if (kBelow * (bare + RealBytes(activity.activations)) > capacity_) continue;  // as the states alone say
+    const RealBytes peak = least_with(activity);
     least = std::min(least, peak);
-    if (peak <= capacity_) floors_.push_back({family.bound.of_run(run, of.micro_batches, of.steps, under.again), peak});
+    if (peak <= capacity_)
+      floors_.push_back({family.bound.of_run(run, of.micro_batches, of.steps, Seconds(under.again)), peak});
   }
   return least;
 }
 
 bool FamilySearch::traffic_beats(const Layout& run, const ShardingList& shardings) {
-  least_traffic_ = nullptr, running_traffic_ = paper_traffic_ = 0;
+  least_traffic_ = nullptr, running_traffic_ = paper_traffic_ = {};
   if (!bounds_) return false;
   least_traffic_ = &traffic_.of(run, shardings.all, evaluator(), memory_of(run));
   const std::vector<FrameworkMask>& runs_on = shardings.runs_on(problem_, run, wanted_);
-  running_traffic_ = paper_traffic_ = std::numeric_limits<double>::infinity();
+  running_traffic_ = paper_traffic_ = Seconds::infinity();
   for (std::size_t i = 0; i < runs_on.size(); ++i) {
-    double& least = runs_on[i] == 0 ? paper_traffic_ : running_traffic_;
+    Seconds& least = runs_on[i] == 0 ? paper_traffic_ : running_traffic_;
     least = std::min(least, straggling_ * (*least_traffic_)[i]);
   }
   return !floors_.empty() && std::all_of(floors_.begin(), floors_.end(), [&](const Score& floor) {

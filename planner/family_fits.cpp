@@ -2,7 +2,6 @@
 // Assumes that a checkpoint is smaller than what it stands for, and says nothing where it is not.
 // Tested by tests/planner/search_test.cpp.
 #include <algorithm>
-#include <limits>
 
 #include "planner/family_search.hpp"
 
@@ -49,9 +48,9 @@ std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const st
     if (lowest_.empty()) lowest_.assign(activities.begin(), activities.end());
     for (std::size_t holder = 0; holder < lowest_.size(); ++holder) lower(lowest_[holder], activities[holder]);
   }
-  alive_.clear(), least_peak_ = std::numeric_limits<double>::infinity();
+  alive_.clear(), least_peak_ = RealBytes::infinity();
   for (std::size_t i = 0; i < table.shardings->all.size(); ++i) {
-    const double peak = bounds_ ? least_peak_of(table, i, lowest_) : 0;
+    const RealBytes peak = bounds_ ? least_peak_of(table, i, lowest_) : RealBytes();
     if (peak <= capacity_) alive_.push_back(i);
     least_peak_ = std::min(least_peak_, peak);
   }
@@ -108,17 +107,17 @@ std::span<const ActivityMemory> FamilySearch::activities_of(const Layout& layout
   return some;
 }
 
-double FamilySearch::peak_of(const Table& table, std::size_t sharding,
-                             std::span<const ActivityMemory> activities) const {
+Bytes FamilySearch::peak_of(const Table& table, std::size_t sharding,
+                            std::span<const ActivityMemory> activities) const {
   Bytes peak{};
   for (std::size_t i = 0; i < activities.size(); ++i)
     peak = std::max(peak, memory_->total(table.holders[i]->memory[sharding], activities[i]));
-  return static_cast<double>(peak.value);
+  return peak;
 }
 
-double FamilySearch::least_peak_of(const Table& table, std::size_t sharding,
-                                   std::span<const ActivityMemory> activities) const {
-  double peak = 0;
+RealBytes FamilySearch::least_peak_of(const Table& table, std::size_t sharding,
+                                      std::span<const ActivityMemory> activities) const {
+  RealBytes peak;
   for (std::size_t i = 0; i < activities.size(); ++i)
     peak = std::max(peak, memory_->least_total(table.holders[i]->memory[sharding], activities[i]));
   return peak;

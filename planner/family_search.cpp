@@ -3,15 +3,13 @@
 #include "planner/family_search.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "planner/plain_layers.hpp"
 
 namespace plan {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr Seconds kNever = Seconds::infinity();
 /// A shade below, so that rounding never puts a bound above the value it bounds.
 constexpr double kShade = 1 - 1e-9;
 
@@ -21,7 +19,7 @@ FamilyOutcome FamilySearch::run(const Costed& family, const Kept& kept) {
   FamilyOutcome outcome{Kept(problem_)};
   kept_ = &kept, plainest_.reset(), outcome_ = &outcome;
   // Where the best alone is asked for nobody counts what is not looked at.
-  if (!extent_.best_alone || !hopeless(family.layout, family.bound.any, 0, wanted_)) search_family(family);
+  if (!extent_.best_alone || !hopeless(family.layout, family.bound.any, {}, wanted_)) search_family(family);
   return outcome;
 }
 
@@ -56,7 +54,7 @@ void FamilySearch::search_family(const Costed& family) {
     outcome_->tally.merge(shardings.tally);
     if (shardings.all.empty()) continue;
     if (static_cast<std::size_t>(vp_) >= twins_.size())
-      twins_.resize(static_cast<std::size_t>(vp_) + 1, {kNever, kNever});
+      twins_.resize(static_cast<std::size_t>(vp_) + 1, {kNever, RealBytes::infinity()});
     const std::size_t layouts = recomputing_of(layout).all.size() * shardings.all.size();
     if (layouts == 0) {  // the one recomputation that the user fixed
       outcome_->tally.reject(broken_rule(problem_, problem_.fixed.recompute.value_or(Recompute{})),
@@ -68,7 +66,7 @@ void FamilySearch::search_family(const Costed& family) {
       too_big(layouts);
       continue;
     }
-    double least = 0;
+    RealBytes least;
     // No order changes the bounds, but who runs a layout and how it may shard hang on the order too. Less of either
     // makes no bound better, so that the other order's fate holds; with more of them it may not.
     const bool twin = before && before->schedule == run.schedule && before->vp == run.vp &&
@@ -88,9 +86,9 @@ void FamilySearch::search_family(const Costed& family) {
 /// Where the best alone is asked for, nobody counts what is slower than what was found.
 bool FamilySearch::too_slow(const Layout& run, const Costed& family) const {
   const bool found = kept_ != nullptr && kept_->ranking.full();
-  if (!extent_.best_alone || !legal_ || costs_ == nullptr || !(found || std::isfinite(extent_.slowest))) return false;
+  if (!extent_.best_alone || !legal_ || costs_ == nullptr || !(found || extent_.slowest < kNever)) return false;
   const LeastOfRun of = least_of(run);
-  return hopeless(run, family.bound.of_run(run, of.micro_batches, of.steps, 0), 0, run_runs_on_);
+  return hopeless(run, family.bound.of_run(run, of.micro_batches, of.steps, {}), {}, run_runs_on_);
 }
 
 const FamilySearch::Recomputes& FamilySearch::recomputing_of(const Layout& run) {
@@ -135,7 +133,7 @@ const std::vector<DataParallel>& FamilySearch::prices_of(const Layout& layout, T
   return prices;
 }
 
-void FamilySearch::search_run(Layout layout, const ShardingList& shardings, double least_memory) {
+void FamilySearch::search_run(Layout layout, const ShardingList& shardings, RealBytes least_memory) {
   (void)memory_of(layout);
   evaluator().place(layout);
   const Recomputes& ways = recomputing_of(layout);
@@ -164,7 +162,7 @@ void FamilySearch::search_run(Layout layout, const ShardingList& shardings, doub
 /// them, and something that nothing runs is faster. The number that is left.
 std::size_t FamilySearch::drop_beaten(const Layout& layout, const ShardingList& shardings) {
   const std::vector<FrameworkMask>& runs_on = shardings.runs_on(problem_, layout, wanted_);
-  const double least = evaluator_->least_time_of_any();
+  const Seconds least = evaluator_->least_time_of_any();
   beaten_ = std::erase_if(alive_, [&](std::size_t i) {
     const auto mask = static_cast<FrameworkMask>(run_runs_on_ & runs_on[i]);
     return hopeless(layout, kShade * (least + exposed_[i]), least_peak_, mask);
@@ -175,7 +173,7 @@ std::size_t FamilySearch::drop_beaten(const Layout& layout, const ShardingList& 
 /// Lets each sharding expose what no work hides, and puts the alive ones in that order.
 void FamilySearch::expose_least(std::size_t shardings) {
   knows_exposed_ = false;
-  exposed_.assign(shardings, 0);
+  exposed_.assign(shardings, {});
   if (least_traffic_ == nullptr) return;
   for (std::size_t i = 0; i < shardings; ++i) exposed_[i] = straggling_ * (*least_traffic_)[i];
   fastest_first();
@@ -192,10 +190,10 @@ void FamilySearch::find_exposed(Layout layout, Table& table, const std::vector<R
   if (!bounds_ || knows_exposed_) return;
   knows_exposed_ = true;
   evaluator_->recompute(recomputes.size() == 1 ? recomputes.front() : Recompute{.kind = RecomputeKind::Full});
-  const double base = evaluator_->least_time();
+  const Seconds base = evaluator_->least_time();
   for (const std::size_t i : alive_) {
     layout.zero = table.shardings->all[i].zero, layout.shard = table.shardings->all[i].shard;
-    exposed_[i] = std::max(0.0, evaluator_->step_time(layout, prices_of(layout, table, i)) - base);
+    exposed_[i] = std::max(Seconds(), evaluator_->step_time(layout, prices_of(layout, table, i)) - base);
   }
   fastest_first();
 }
@@ -206,7 +204,7 @@ void FamilySearch::search_each(Layout& layout, Table& table, const Recomputes& r
   for (std::size_t i = begin; i < end; ++i) {
     layout.recompute = recomputes.all[i], layout.zero = 1, layout.shard = 0;
     narrow_to(recomputes, i);
-    const double least = evaluator_->start_recompute(recomputes.all[i]) + least_exposed();
+    const Seconds least = evaluator_->start_recompute(recomputes.all[i]) + least_exposed();
     if (hopeless(layout, kShade * least, least_peak_, choice_runs_on_))
       prune(table.shardings->all.size());
     else
@@ -222,7 +220,7 @@ void FamilySearch::search_blocks(Layout& layout, Table& table, const Recomputes&
   // The last recomputes all layers: nothing of its kind is plainer, and nothing of it slower.
   const Recompute& last = recomputes.all[end - 1];
   layout.recompute = last, layout.zero = 1, layout.shard = 0;
-  const double fewest = evaluator_->start_recompute(recomputes.all[begin]);
+  const Seconds fewest = evaluator_->start_recompute(recomputes.all[begin]);
   if (hopeless(layout, fewest, least_peak_, run_runs_on_)) return prune((end - begin) * shardings);
   find_exposed(layout, table, recomputes.all);
   std::size_t live = 0;  // of the shardings, the fastest first
@@ -234,7 +232,7 @@ void FamilySearch::search_blocks(Layout& layout, Table& table, const Recomputes&
   too_big((first - begin) * (shardings - slow)), prune((first - begin) * slow);
   for (std::size_t i = first; i < end; ++i) {
     layout.recompute = last, layout.zero = 1, layout.shard = 0;
-    const double least = evaluator_->start_recompute(recomputes.all[i]) + least_exposed();
+    const Seconds least = evaluator_->start_recompute(recomputes.all[i]) + least_exposed();
     if (hopeless(layout, kShade * least, least_peak_, run_runs_on_))  // and so are larger blocks
       return prune((end - i) * shardings);
     layout.recompute = recomputes.all[i];
@@ -248,12 +246,12 @@ void FamilySearch::search_recompute(Layout& layout, Table& table, const Recomput
   const std::size_t shardings = table.shardings->all.size();
   const std::span<const ActivityMemory> activities = activities_of(layout, table, choice);
   const auto least_peak_of_any = [&] {
-    double peak = 0;
+    RealBytes peak;
     for (std::size_t i = 0; i < activities.size(); ++i)
       peak = std::max(peak, memory_->least_total(table.holders[i]->least, activities[i]));
     return peak;
   };
-  const double least = least_peak_of_any();
+  const RealBytes least = least_peak_of_any();
   if (bounds_ && least > capacity_) return too_big(shardings);
   evaluator_->finish_recompute();
   const auto beaten = [&] {
@@ -268,11 +266,11 @@ void FamilySearch::search_recompute(Layout& layout, Table& table, const Recomput
   search_shardings(layout, table, choice, least);
 }
 
-void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t choice, double least_peak) {
+void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t choice, RealBytes least_peak) {
   const std::vector<Sharding>& shardings = table.shardings->all;
   const std::span<const ActivityMemory> activities = activities_of(layout, table, choice);
   const std::vector<FrameworkMask>& runs_on = table.shardings->runs_on(problem_, layout, wanted_);
-  const double base = evaluator_->least_time();
+  const Seconds base = evaluator_->least_time();
   too_big(shardings.size() - alive_.size() - beaten_), prune(beaten_);
   for (std::size_t done = 0; done < alive_.size(); ++done) {
     const std::size_t i = alive_[done];
@@ -284,13 +282,13 @@ void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t ch
       continue;
     }
     layout.zero = shardings[i].zero, layout.shard = shardings[i].shard;
-    const double step_time = evaluator_->step_time(layout, prices_of(layout, table, i));
+    const Seconds step_time = evaluator_->step_time(layout, prices_of(layout, table, i));
     const auto mask = static_cast<FrameworkMask>(choice_runs_on_ & runs_on[i]);
     if (hopeless(layout, step_time, least_peak, mask)) {  // the peak takes longer to know
       prune(1);
       continue;
     }
-    const double peak = peak_of(table, i, activities);
+    const Bytes peak = peak_of(table, i, activities);
     if (peak > capacity_) {
       too_big(1);
     } else if (hopeless(layout, step_time, peak, mask)) {
@@ -321,13 +319,12 @@ void FamilySearch::offer(const Candidate& candidate) {
   outcome_->kept.offer(problem_, candidate);
 }
 
-bool FamilySearch::hopeless(const Layout& layout, double step_time, double peak, FrameworkMask runs_on) const {
+bool FamilySearch::hopeless(const Layout& layout, Seconds step_time, RealBytes peak, FrameworkMask runs_on) const {
   if (!bounds_) return false;
   if (plainest_) return never_plainest(layout, step_time, runs_on);
   const bool memory = problem_.objective == Objective::Memory;
-  const double bound = memory ? peak : step_time;
-  const auto value = [&](const Score& score) { return memory ? score.peak : score.step_time; };
-  const auto behind = [&](const Ranking& ranking) { return ranking.full() && bound > value(ranking.last().score); };
+  const auto worse = [&](const Score& than) { return memory ? peak > than.peak : step_time > than.step_time; };
+  const auto behind = [&](const Ranking& ranking) { return ranking.full() && worse(ranking.last().score); };
   const auto behind_either = [&](Ranking Kept::*ranking) {
     return behind(kept_->*ranking) || behind(outcome_->kept.*ranking);
   };
@@ -336,10 +333,10 @@ bool FamilySearch::hopeless(const Layout& layout, double step_time, double peak,
     return behind_either(&Kept::ranking);
   }
   if (runs_on == 0) return behind_either(&Kept::paper);
-  if (bound <= value(twins_[static_cast<std::size_t>(vp_)])) {
+  if (!worse(twins_[static_cast<std::size_t>(vp_)])) {
     if (!behind_either(&Kept::ranking)) return false;
     const auto far = [&](const Ranking& near) {
-      return !near.best().empty() && bound > (1 + kNear) * near.best().front().score.step_time;
+      return !near.best().empty() && step_time > (1 + kNear) * near.best().front().score.step_time;
     };
     if (!memory && !behind_either(&Kept::near) && !far(kept_->near) && !far(outcome_->kept.near)) return false;
   }
@@ -347,14 +344,14 @@ bool FamilySearch::hopeless(const Layout& layout, double step_time, double peak,
   return kept_->front.dominates(step_time, peak) || outcome_->kept.front.dominates(step_time, peak);
 }
 
-bool FamilySearch::hopeless_with_traffic(const Layout& run, double step_time, double peak) const {
-  const auto beaten = [&](double traffic, FrameworkMask runs_on) {
+bool FamilySearch::hopeless_with_traffic(const Layout& run, Seconds step_time, RealBytes peak) const {
+  const auto beaten = [&](Seconds traffic, FrameworkMask runs_on) {
     return traffic == kNever || hopeless(run, kShade * (step_time + traffic), peak, runs_on);
   };
   return beaten(running_traffic_, run_runs_on_) && beaten(paper_traffic_, 0);
 }
 
-bool FamilySearch::never_plainest(const Layout& layout, double step_time, FrameworkMask runs_on) const {
+bool FamilySearch::never_plainest(const Layout& layout, Seconds step_time, FrameworkMask runs_on) const {
   if (runs_on == 0 || step_time > plainest_->allowance->slowest()) return true;
   const std::optional<Candidate>& best = plainest_->best;
   return best && plainness(problem_, *best) < plainness(problem_, {.layout = layout, .switched = problem_.switched});

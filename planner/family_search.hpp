@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -19,23 +18,23 @@
 
 namespace plan {
 
-/// Seconds of one micro-batch through a layer: no recomputation, expert exchange hidden wherever some schedule could
+/// Time of one micro-batch through a layer: no recomputation, expert exchange hidden wherever some schedule could
 /// hide it.
-[[nodiscard]] double least_work(const LayerCost& cost);
+[[nodiscard]] Seconds least_work(const LayerCost& cost);
 
-/// Seconds that no layout of a family beats.
+/// Times that no layout of a family beats.
 struct LeastTime {
-  double any = 0;          ///< of a step, under every schedule
-  double micro_batch = 0;  ///< of one micro-batch on all ranks of the pipeline together, under every schedule
-  double alone = 0;        ///< the same where nothing else runs beside it
-  double longest = 0;      ///< of one micro-batch alone on the rank with the most layers
-  double waits = 1;        ///< for each second of work, with what the slowest rank adds
-  StageTime whole{};       ///< of `alone`, the parts, without those waits
+  Seconds any{};          ///< of a step, under every schedule
+  Seconds micro_batch{};  ///< of one micro-batch on all ranks of the pipeline together, under every schedule
+  Seconds alone{};        ///< the same where nothing else runs beside it
+  Seconds longest{};      ///< of one micro-batch alone on the rank with the most layers
+  double waits = 1;       ///< for each second of work, with what the slowest rank adds
+  StageTime whole{};      ///< of `alone`, the parts, without those waits
   /// Of a step under the schedule and chunks of `run`.
-  [[nodiscard]] double of_run(const Layout& run, std::int64_t micro_batches) const;
-  /// The same if recomputation takes `more` seconds of each micro-batch on all ranks together; `steps` is least_steps()
+  [[nodiscard]] Seconds of_run(const Layout& run, std::int64_t micro_batches) const;
+  /// The same if recomputation takes `more` of each micro-batch on all ranks together; `steps` is least_steps()
   /// of the run.
-  [[nodiscard]] double of_run(const Layout& run, std::int64_t micro_batches, double steps, double more) const;
+  [[nodiscard]] Seconds of_run(const Layout& run, std::int64_t micro_batches, double steps, Seconds more) const;
 };
 
 /// Of a step at least, for each second of work of one micro-batch on all ranks of the pipeline together.
@@ -46,18 +45,18 @@ struct Costed {
   Layout layout{};
   const CostModel* costs = nullptr;  ///< none if nothing of it can fit
   LeastTime bound{};
-  double states = 0;      ///< bytes that some rank has at least in states
+  RealBytes states{};     ///< memory of the states of some rank, at least
   int fewest_layers = 0;  ///< that every rank of every layout has
   double waiting = 0;     ///< share of any step of it, at most, that the GPUs wait for the host's launches
 };
 
-/// Seconds of one micro-batch under a split, with least_work() of each layer, or with nothing beside it.
+/// Times of one micro-batch under a split, with least_work() of each layer, or with nothing beside it.
 struct LeastWork {
   LeastWork(const Problem& problem, const CostModel& costs, bool by_itself);
-  std::vector<double> layers{};  ///< by kind
-  double head = 0;
-  double ends = 0;  ///< embedding and head
-  double sum = 0;   ///< with all layers
+  std::vector<Seconds> layers{};  ///< by kind
+  Seconds head{};
+  Seconds ends{};  ///< embedding and head
+  Seconds sum{};   ///< with all layers
 };
 
 /// Both of a split.
@@ -69,17 +68,17 @@ struct SplitWork {
       whole{};  ///< all layers and the ends, with nothing beside them but what the stack hides under every schedule
 };
 
-/// Bytes that some rank of every layout of a family has at least in states, before anything is known of its time.
+/// Memory of the states of some rank of every layout of a family, at least, before anything is known of its time.
 class LeastStates {
  public:
   explicit LeastStates(const Problem& problem) : problem_(problem) {}
-  double of(const Layout& family);
+  RealBytes of(const Layout& family);
 
  private:
   const Problem& problem_;
   std::map<std::tuple<int, int, int, int>, MemoryModel> models_{};  ///< by tp, ep, etp, pp: what parameters depend on
   std::array<int, 8> last_{};  ///< axes that were asked for, as far as states depend on them
-  double least_ = -1;
+  RealBytes least_{-1};
 };
 
 /// Times that no layout of a family beats.
@@ -87,14 +86,13 @@ class LeastTimes {
  public:
   explicit LeastTimes(const Problem& problem);
   /// Its micro-batches' least work spread evenly over the pipeline, or the layers that the fullest rank has at least.
-  /// Over `slowest` seconds it is not looked for further.
-  [[nodiscard]] LeastTime of(const SplitWork& work, const Layout& family,
-                             double slowest = std::numeric_limits<double>::infinity()) const;
+  /// Over `slowest` it is not looked for further.
+  [[nodiscard]] LeastTime of(const SplitWork& work, const Layout& family, Seconds slowest = Seconds::infinity()) const;
 
  private:
-  double least_of_any(const LeastTime& least, Layout run, std::int64_t micro_batches) const;
-  /// Seconds of a micro-batch on the rank with the most at least, if layers come in `parts` pieces.
-  double fullest(const LeastWork& work, int pp, int parts) const;
+  Seconds least_of_any(const LeastTime& least, Layout run, std::int64_t micro_batches) const;
+  /// Time of a micro-batch on the rank with the most at least, if layers come in `parts` pieces.
+  Seconds fullest(const LeastWork& work, int pp, int parts) const;
 
   const Problem& problem_;
   std::vector<int> layers_{};  ///< by kind
@@ -139,16 +137,16 @@ struct FamilyOutcome {
   Kept kept;
   Tally tally{};
   std::int64_t fit = 0, too_big = 0, pruned = 0;
-  /// Seconds of the shortest step that was evaluated, of layouts that fit and that a wanted framework runs.
-  double shortest = std::numeric_limits<double>::infinity();
+  /// The shortest step that was evaluated, of layouts that fit and that a wanted framework runs.
+  Seconds shortest = Seconds::infinity();
 };
 
 /// Search of families: all schedules, recomputations and shardings of each. One object a thread: it shares
 /// nothing but what it reads, and keeps its scratch space from family to family.
 class FamilySearch {
  public:
-  /// `capacity` in bytes; `bounds` off evaluates everything.
-  FamilySearch(const Problem& problem, double capacity, bool bounds, const Extent& extent = {})
+  /// `bounds` off evaluates everything.
+  FamilySearch(const Problem& problem, RealBytes capacity, bool bounds, const Extent& extent = {})
       : problem_(problem),
         capacity_(capacity),
         bounds_(bounds),
@@ -205,14 +203,14 @@ class FamilySearch {
   /// All runs of the family at hand.
   void search_family(const Costed& family);
   bool too_slow(const Layout& run, const Costed& family) const;
-  Fate judge_run(const Layout& run, const ShardingList& shardings, const Costed& family, double& least_memory);
+  Fate judge_run(const Layout& run, const ShardingList& shardings, const Costed& family, RealBytes& least_memory);
   const Recomputes& recomputing_of(const Layout& run);
   /// Sets who runs the layout at hand under this way to recompute.
   void narrow_to(const Recomputes& ways, std::size_t choice) {
     choice_runs_on_ = static_cast<FrameworkMask>(run_runs_on_ & ways.runs_on[choice]);
   }
-  /// Bytes that some rank of every layout of a run takes at least, without placing layers. Finds the floors.
-  double least_memory(const Layout& run, const ShardingList& shardings, const Costed& family, const LeastOfRun& of);
+  /// What some rank of every layout of a run takes at least, without placing layers. Finds the floors.
+  RealBytes least_memory(const Layout& run, const ShardingList& shardings, const Costed& family, const LeastOfRun& of);
   LeastOfRun least_of(const Layout& run) const;
   const std::vector<ShardedMemory>& least_states_of(const Layout& run, const ShardingList& shardings, int fewest);
   /// The family's own, each made when first asked for.
@@ -223,11 +221,11 @@ class FamilySearch {
   const KeptLayers& kept_of(const Layout& run);
   Table& table_of(const Layout& run, const ShardingList& shardings);
   const std::vector<DataParallel>& prices_of(const Layout& layout, Table& table, std::size_t sharding);
-  void search_run(Layout layout, const ShardingList& shardings, double least_memory);
+  void search_run(Layout layout, const ShardingList& shardings, RealBytes least_memory);
   void search_each(Layout& layout, Table& table, const Recomputes& recomputes, std::size_t begin, std::size_t end);
   void search_blocks(Layout& layout, Table& table, const Recomputes& recomputes);
   void search_recompute(Layout& layout, Table& table, const Recomputes& recomputes, std::size_t choice);
-  void search_shardings(Layout& layout, Table& table, std::size_t choice, double least_peak);
+  void search_shardings(Layout& layout, Table& table, std::size_t choice, RealBytes least_peak);
   /// Finds the shardings that fit under some recomputation; their number.
   std::size_t find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes);
   void expose_least(std::size_t shardings);
@@ -235,29 +233,29 @@ class FamilySearch {
   std::size_t drop_beaten(const Layout& layout, const ShardingList& shardings);
   /// Finds what each alive sharding exposes, if that is not known. Leaves no recomputation started.
   void find_exposed(Layout layout, Table& table, const std::vector<Recompute>& recomputes);
-  /// Seconds that the alive sharding with the least exposed traffic adds.
-  double least_exposed() const { return exposed_[alive_.front()]; }
+  /// What the alive sharding with the least exposed traffic adds.
+  Seconds least_exposed() const { return exposed_[alive_.front()]; }
   /// Finds the first block of recomputed layers with which each sharding may fit; the first of all.
   std::size_t find_first_fits(Layout layout, const Table& table, const std::vector<Recompute>& recomputes,
                               std::size_t live);
   void start_activities(const Table& table, const Recomputes& ways);
   /// By holder, under one way to recompute, which is the layout's.
   std::span<const ActivityMemory> activities_of(const Layout& layout, const Table& table, std::size_t choice);
-  double peak_of(const Table& table, std::size_t sharding, std::span<const ActivityMemory> activities) const;
+  Bytes peak_of(const Table& table, std::size_t sharding, std::span<const ActivityMemory> activities) const;
   /// Never more than peak_of(), and no more for smaller parts.
-  double least_peak_of(const Table& table, std::size_t sharding, std::span<const ActivityMemory> activities) const;
+  RealBytes least_peak_of(const Table& table, std::size_t sharding, std::span<const ActivityMemory> activities) const;
   void offer(const Candidate& candidate);
   /// Is everything that takes at least this long and this much memory beaten already? `runs_on` may run it.
-  bool hopeless(const Layout& layout, double step_time, double peak, FrameworkMask runs_on) const;
+  bool hopeless(const Layout& layout, Seconds step_time, RealBytes peak, FrameworkMask runs_on) const;
   /// The same of a run whose time does not contain what its states send.
-  bool hopeless_with_traffic(const Layout& run, double step_time, double peak) const;
+  bool hopeless_with_traffic(const Layout& run, Seconds step_time, RealBytes peak) const;
   /// The same of a layout, as far as it is chosen, when the plainest is looked for.
-  bool never_plainest(const Layout& layout, double step_time, FrameworkMask runs_on) const;
+  bool never_plainest(const Layout& layout, Seconds step_time, FrameworkMask runs_on) const;
   void too_big(std::size_t layouts) { outcome_->too_big += static_cast<std::int64_t>(layouts); }
   void prune(std::size_t layouts) { outcome_->pruned += static_cast<std::int64_t>(layouts); }
 
   const Problem& problem_;
-  double capacity_;
+  RealBytes capacity_;
   bool bounds_;
   Extent extent_;
   FrameworkMask wanted_;
@@ -292,15 +290,15 @@ class FamilySearch {
   std::vector<ActivityMemory> activities_{};  ///< by choice, then holder
   std::vector<bool> known_activities_{};      ///< by choice
   std::vector<ActivityMemory> lowest_{};      ///< by holder: no recomputation takes less of anything
-  double least_peak_ = 0;                     ///< bytes: no sharding and no recomputation takes less
+  RealBytes least_peak_{};                    ///< no sharding and no recomputation takes less
   std::vector<std::size_t> alive_{};          ///< shardings that some recomputation makes fit, the fastest first
   std::size_t beaten_ = 0;                    ///< shardings that would fit, and are beaten under any recomputation
-  /// By sharding: seconds that its traffic adds to the step at least, under any work. None: of no bound.
-  const std::vector<double>* least_traffic_ = nullptr;
+  /// By sharding: what its traffic adds to the step at least, under any work. None: of no bound.
+  const std::vector<Seconds>* least_traffic_ = nullptr;
   double straggling_ = 1;  ///< for each second of them, with what the slowest rank adds
   /// The least of those, of shardings that a wanted framework may run and of others; infinity: there is none.
-  double running_traffic_ = 0, paper_traffic_ = 0;
-  std::vector<double> exposed_{};  ///< the same under the work of the run's placement, where that is known
+  Seconds running_traffic_{}, paper_traffic_{};
+  std::vector<Seconds> exposed_{};  ///< the same under the work of the run's placement, where that is known
   bool knows_exposed_ = false;
   std::vector<std::size_t> first_fit_{};  ///< by sharding: with smaller blocks it surely does not fit
 };

@@ -226,7 +226,7 @@ class LayerMixes {
 };
 
 LayerChoices::LayerChoices(StageModels& models, const Problem& problem, const Layout& base,
-                           std::span<const StageStrategy> ways, double capacity)
+                           std::span<const StageStrategy> ways, RealBytes capacity)
     : problem_(problem),
       ways_(ways.size()),
       capacity_(capacity),
@@ -326,28 +326,30 @@ LayerChoice LayerChoices::priced(const StageRuns& content, LayerRuns runs) const
   const Stack& stack = problem_.training.stack;
   const double tax = problem_.cluster.calibration.overlap_tax;
   const StageCost cost = evaluator_.cost_of_runs(content);
-  const double rebuilt = evaluator_.recompute_of_runs(content).total();
-  const double backward = cost.backward_input.total() + cost.backward_weight.total() + rebuilt;
+  const Seconds rebuilt{evaluator_.recompute_of_runs(content).total()};
+  const Seconds backward = Seconds(cost.backward_input.total() + cost.backward_weight.total()) + rebuilt;
   const Evaluator::Moved moved = evaluator_.moved_of_runs(content);
-  LayerChoice choice{std::move(runs), cost.forward.total() + backward};
-  choice.least = static_cast<double>(micro_batches_) * choice.work + moved.blocks + moved.late.optimizer +
-                 std::min(1.0, tax) * (moved.late.reduce + moved.late.gather);
-  if (!stack.reduces_once)
-    choice.least += static_cast<double>(passes_ - 1) * std::max(tax * moved.repeated, moved.repeated - backward);
+  LayerChoice choice{std::move(runs), Seconds(cost.forward.total()) + backward};
+  choice.least = static_cast<double>(micro_batches_) * choice.work + Seconds(moved.blocks) +
+                 Seconds(moved.late.optimizer) + std::min(1.0, tax) * Seconds(moved.late.reduce + moved.late.gather);
+  if (!stack.reduces_once) {
+    const Seconds repeated(moved.repeated);
+    choice.least += static_cast<double>(passes_ - 1) * std::max(tax * repeated, repeated - backward);
+  }
   return choice;
 }
 
-std::vector<LayerChoice> LayerChoices::of(int stage, int first, int last, double beat) {
+std::vector<LayerChoice> LayerChoices::of(int stage, int first, int last, Seconds beat) {
   const auto begin = problem_.model.layers.begin();
   const std::vector<int> kinds(begin + first, begin + last);
   std::vector<LayerChoice> all;
   if (kinds.empty()) return all;
-  for (const LayerRuns& runs : mixes(kinds, beat / straggler_ / static_cast<double>(micro_batches_))) {
+  for (const LayerRuns& runs : mixes(kinds, (beat / straggler_ / static_cast<double>(micro_batches_)).value)) {
     ++looked_at_;
     const StageRuns content = content_of(stage, first, runs);
     LayerChoice choice = priced(content, runs);
     if (kBelow * choice.least * straggler_ > beat) continue;
-    if (static_cast<double>(evaluator_.memory_of_runs(content, stage).total().value) > capacity_) continue;
+    if (evaluator_.memory_of_runs(content, stage).total() > capacity_) continue;
     all.push_back(std::move(choice));
   }
   std::stable_sort(all.begin(), all.end(),

@@ -25,8 +25,8 @@ using LayerRuns = std::vector<LayerRun>;
 /// What the layers of a stage may do.
 struct LayerChoice {
   LayerRuns runs{};
-  double work = 0;   ///< seconds of a micro-batch, both ways
-  double least = 0;  ///< seconds that a step with this stage takes at least, the wait for the slowest rank left out
+  Seconds work{};   ///< of a micro-batch, both ways
+  Seconds least{};  ///< what a step with this stage takes at least, the wait for the slowest rank left out
 };
 
 /// Ways of single layers mixed in the stages of one pipeline.
@@ -35,11 +35,11 @@ class LayerChoices {
   /// `base` is the pipeline with the layers of its stages. `ways` are strategies of layers, none with `layers` or
   /// `behind`.
   LayerChoices(StageModels& models, const Problem& problem, const Layout& base, std::span<const StageStrategy> ways,
-               double capacity);
+               RealBytes capacity);
 
   /// What the layers from `first` to before `last` may do as a stage, of what fits and may make a step that is shorter
   /// than `beat`; the least first.
-  [[nodiscard]] std::vector<LayerChoice> of(int stage, int first, int last, double beat);
+  [[nodiscard]] std::vector<LayerChoice> of(int stage, int first, int last, Seconds beat);
   /// Was every mix looked at? Of stages with more than kMostMixes of them only those of at most two ways are: memory is
   /// one limit, and against one limit two ways do as well as any number, but for what overlaps with what.
   bool complete() const { return complete_; }
@@ -70,7 +70,8 @@ class LayerChoices {
 
   const Problem& problem_;
   std::size_t ways_;
-  double capacity_, straggler_;
+  RealBytes capacity_;
+  double straggler_;
   int pp_;
   std::int64_t micro_batches_, passes_;
   std::vector<Cell> cells_{};  ///< by the way before, none first, and the way

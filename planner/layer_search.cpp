@@ -33,7 +33,7 @@ Layout with_front_first(const Layout& layout) {
 class RunSearch {
  public:
   RunSearch(StageModels& models, const Problem& problem, const Layout& base, std::span<const StageStrategy> ways,
-            double capacity, double beat, std::int64_t most)
+            RealBytes capacity, Seconds beat, std::int64_t most)
       : models_(models), problem_(problem), base_(base), ways_(ways), capacity_(capacity), beat_(beat), most_(most) {}
 
   StageSearch run() {
@@ -56,20 +56,20 @@ class RunSearch {
     offer_alike();
     if (base_.pp > 1) improve(chosen);
     chosen.clear();
-    descend(0, 0, chosen);
+    descend(0, {}, chosen);
     found.best = best_, found.exact = found.exact && !left_;
     return found;
   }
 
  private:
-  double beat() const { return best_ ? best_->score.step_time : beat_; }
-  double step(double least) const { return kBelow * straggler_ * least; }
+  Seconds beat() const { return best_ ? best_->score.step_time : beat_; }
+  Seconds step(Seconds least) const { return kBelow * straggler_ * least; }
 
   /// By stage: what a step takes at least from where a micro-batch reaches the stage, whatever it and those behind do.
   void find_rest() {
-    rest_.assign(lists_.size() + 1, 0);
+    rest_.assign(lists_.size() + 1, {});
     for (std::size_t stage = lists_.size(); stage-- > 0;) {
-      double work = lists_[stage].front().work;
+      Seconds work = lists_[stage].front().work;
       for (const LayerChoice& choice : lists_[stage]) work = std::min(work, choice.work);
       rest_[stage] = std::max(lists_[stage].front().least, work + rest_[stage + 1]);
     }
@@ -130,7 +130,7 @@ class RunSearch {
         const LayerChoice* const known = chosen[stage];
         const LayerChoice* best = known;
         for (std::size_t i = 0; i < std::min(kTried, lists_[stage].size()) && most_ > 0; ++i) {
-          const double before = beat();
+          const Seconds before = beat();
           chosen[stage] = &lists_[stage][i];
           if (chosen[stage] == known || step(chosen[stage]->least) > before) continue;
           offer(chosen);
@@ -141,10 +141,10 @@ class RunSearch {
     }
   }
 
-  /// Every choice of the stages from `stage` on that may be faster than what is known. `front`: seconds that a
+  /// Every choice of the stages from `stage` on that may be faster than what is known. `front`: what a
   /// micro-batch takes through those before, both ways. A stage begins when it is through them, so that this much and
   /// all of the stage's own work pass at least.
-  void descend(std::size_t stage, double front, std::vector<const LayerChoice*>& chosen) {
+  void descend(std::size_t stage, Seconds front, std::vector<const LayerChoice*>& chosen) {
     if (--walked_ <= 0) left_ = true;
     if (stage == lists_.size()) {
       if (most_ <= 0)
@@ -166,18 +166,20 @@ class RunSearch {
   const Problem& problem_;
   const Layout& base_;
   std::span<const StageStrategy> ways_;
-  double capacity_, beat_, straggler_ = 1;
+  RealBytes capacity_;
+  Seconds beat_;
+  double straggler_ = 1;
   std::int64_t most_, walked_ = kMostWalked;
   bool left_ = false;
   std::vector<std::vector<LayerChoice>> lists_{};  ///< by stage, the least first
-  std::vector<double> rest_{};
+  std::vector<Seconds> rest_{};
   std::optional<FoundStages> best_{};
 };
 
 }  // namespace
 
 StageSearch best_runs(StageModels& models, const Problem& problem, const Layout& base,
-                      std::span<const StageStrategy> ways, double capacity, double beat, std::int64_t most) {
+                      std::span<const StageStrategy> ways, RealBytes capacity, Seconds beat, std::int64_t most) {
   Layout placed = base;
   placed.recompute = {}, placed.stages.clear();
   if (placed.chunk_layers.empty()) {

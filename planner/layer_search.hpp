@@ -13,15 +13,15 @@ namespace plan {
 /// Pipelines whose step is weighed exactly, of one (GPUs and sequences of a stage, ZeRO).
 inline constexpr std::int64_t kMostMixesWeighed = 400;
 
-/// The fastest way to give every layer of a pipeline one of some strategies, in `capacity` bytes and less than `beat`
-/// seconds. `base` is all axes but those; without `chunk_layers` its layers are balanced. Exact if the layers of no
+/// The fastest way to give every layer of a pipeline one of some strategies, within `capacity` and in less than `beat`.
+/// `base` is all axes but those; without `chunk_layers` its layers are balanced. Exact if the layers of no
 /// stage can be mixed in more than kMostMixes ways (planner/layer_choices.hpp), and no more than `most` pipelines are
 /// left to weigh. The layout found has the tp and cp of its first layers.
 [[nodiscard]] StageSearch best_runs(StageModels& models, const Problem& problem, const Layout& base,
-                                    std::span<const StageStrategy> ways, double capacity, double beat,
+                                    std::span<const StageStrategy> ways, RealBytes capacity, Seconds beat,
                                     std::int64_t most = kMostMixesWeighed);
 
 /// The same over all degrees that Galvatron runs, in the order of a bound from below.
-[[nodiscard]] StageSearch find_runs(const Problem& problem, double capacity, double beat);
+[[nodiscard]] StageSearch find_runs(const Problem& problem, RealBytes capacity, Seconds beat);
 
 }  // namespace plan

@@ -40,31 +40,32 @@ void LeastTraffic::turn_to(const Layout& family) {
   pages_.clear(), content_.reset(), family_ = std::move(like);
 }
 
-const std::vector<double>& LeastTraffic::of(const Layout& run, const std::vector<Sharding>& shardings,
-                                            const Evaluator& evaluator, const MemoryModel& memory) {
+const std::vector<Seconds>& LeastTraffic::of(const Layout& run, const std::vector<Sharding>& shardings,
+                                             const Evaluator& evaluator, const MemoryModel& memory) {
   const bool both = both_ways(run.schedule);
   for (const std::unique_ptr<Page>& page : pages_)
-    if (page->order == run.order && page->both == both && page->shardings == shardings) return page->seconds;
+    if (page->order == run.order && page->both == both && page->shardings == shardings) return page->least;
   if (!content_) content_ = fullest_rank(problem_, memory, run.pp);
   Page& page = *pages_.emplace_back(std::make_unique<Page>(Page{run.order, both, shardings}));
-  page.seconds.reserve(shardings.size());
+  page.least.reserve(shardings.size());
   const StageSums sums = memory.sums(*content_);
   Layout layout = run;
   for (const Sharding& sharding : shardings) {
     layout.zero = sharding.zero, layout.shard = sharding.shard;
-    page.seconds.push_back(seconds(layout, evaluator, sums));
+    page.least.push_back(under(layout, evaluator, sums));
   }
-  return page.seconds;
+  return page.least;
 }
 
-double LeastTraffic::seconds(const Layout& layout, const Evaluator& evaluator, const StageSums& sums) const {
+Seconds LeastTraffic::under(const Layout& layout, const Evaluator& evaluator, const StageSums& sums) const {
   const Stack& stack = problem_.training.stack;
   const auto exposed = [&](bool overlaps) {
     return overlaps ? std::min(1.0, problem_.cluster.calibration.overlap_tax) : 1.0;
   };
   const DataParallel price = evaluator.price(layout, sums, *content_, sure_bytes_);
   const double reduce = exposed(layout.zero == 3 ? stack.overlap_param_gather : stack.overlap_grad_reduce);
-  return kBelow * (reduce * price.reduce + exposed(stack.overlap_param_gather) * price.gather + price.optimizer);
+  return Seconds(kBelow *
+                 (reduce * price.reduce + exposed(stack.overlap_param_gather) * price.gather + price.optimizer));
 }
 
 }  // namespace plan

@@ -14,7 +14,7 @@ namespace plan {
 /// fewer than the mean. The kind is the one of which that is the most parameters.
 [[nodiscard]] StageContent fullest_rank(const Problem& problem, const MemoryModel& memory, int pp);
 
-/// Seconds that gradients, parameters and the optimizer step of the fullest rank add to each step at least, whatever
+/// What gradients, parameters and the optimizer step of the fullest rank add to each step at least, whatever
 /// hides their traffic: what is hidden slows the work that hides it. A straggler's share comes on top.
 class LeastTraffic {
  public:
@@ -23,17 +23,17 @@ class LeastTraffic {
   /// nothing, so that families which differ in those alone share it.
   void turn_to(const Layout& family);
   /// Under each sharding of a run.
-  const std::vector<double>& of(const Layout& run, const std::vector<Sharding>& shardings, const Evaluator& evaluator,
-                                const MemoryModel& memory);
+  const std::vector<Seconds>& of(const Layout& run, const std::vector<Sharding>& shardings, const Evaluator& evaluator,
+                                 const MemoryModel& memory);
 
  private:
   struct Page {
     AxisOrder order = AxisOrder::PipelineOutermost;
     bool both = false;  ///< of DualPipe
     std::vector<Sharding> shardings{};
-    std::vector<double> seconds{};
+    std::vector<Seconds> least{};
   };
-  double seconds(const Layout& layout, const Evaluator& evaluator, const StageSums& sums) const;
+  Seconds under(const Layout& layout, const Evaluator& evaluator, const StageSums& sums) const;
 
   const Problem& problem_;
   RealBytes sure_bytes_{};  ///< a larger message never takes less time from here on

@@ -182,10 +182,10 @@ class MemoryModel {
   /// Depends on vp, schedule and the chosen recomputation.
   [[nodiscard]] ActivityMemory activity(const Layout& layout, const StageContent& content, const StageSums& sums,
                                         double in_flight) const;
-  /// Bytes that the rank takes at least: never above total(), and smaller parts never make it larger. total() itself
+  /// What the rank takes at least: never above total(), and smaller parts never make it larger. total() itself
   /// may grow when a part shrinks, since the allocator wastes more at some instants than at others.
-  [[nodiscard]] double least_total(const ShardedMemory& sharded, const ActivityMemory& activity) const;
-  /// Bytes of the rank at its peak: stage().total().
+  [[nodiscard]] RealBytes least_total(const ShardedMemory& sharded, const ActivityMemory& activity) const;
+  /// Memory of the rank at its peak: stage().total().
   [[nodiscard]] Bytes total(const ShardedMemory& sharded, const ActivityMemory& activity) const;
 
  private:

@@ -316,13 +316,13 @@ Bytes MemoryModel::total(const ShardedMemory& sharded, const ActivityMemory& act
          reserve_of(sharded, instant) + outside(sharded);
 }
 
-double MemoryModel::least_total(const ShardedMemory& sharded, const ActivityMemory& activity) const {
+RealBytes MemoryModel::least_total(const ShardedMemory& sharded, const ActivityMemory& activity) const {
   const Instant instant = peak(sharded, activity);
-  const double alive = static_cast<double>(sharded.states().value) + instant.alive();
-  const double wasted =
+  const RealBytes alive = sharded.states() + RealBytes(instant.alive());
+  const RealBytes wasted =
       problem_->cluster.calibration.allocator_reserve * allocator_reserve(training_.stack.expandable_segments) * alive;
-  constexpr double kRounding = 4;  // bytes, of the parts that total() rounds
-  return alive + wasted - kRounding + static_cast<double>(outside(sharded).value);
+  constexpr RealBytes kRounding{4};  // of the parts that total() rounds
+  return alive + wasted - kRounding + outside(sharded);
 }
 
 StageMemory MemoryModel::stage(const Layout& layout, int rank, const StageContent& content, double in_flight) const {

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kSuggestions = 3, kFlagWidth = 20;
 
-std::string gib(double bytes) { return fmt::format("{:.1f} GiB", bytes / kGiB); }
+std::string gib(RealBytes bytes) { return fmt::format("{:.1f} GiB", bytes.value / kGiB); }
 
 /// What suggestions may cost, in grids of (tp, cp, pp) that are looked at: counted and not timed, so that the same
 /// request gets the same answer on every machine. A family that is searched takes as long as some hundred grids.
@@ -74,9 +74,9 @@ std::optional<Suggestion> tried(const ChangedJob& change, Work& work) {
   const std::vector<Candidate>& ranked = found.result.ranking.best();
   if (ranked.empty() || found.result.at_risk || found.nothing_runs) return std::nullopt;
   const Candidate& best = ranked.front();
-  const double seconds = problem.gpus * best.score.step_time / static_cast<double>(problem.training.tokens_per_step());
-  return Suggestion{suggestion_line(change.flag, kFlagWidth, best.layout, best.score.peak,
-                                    static_cast<double>(problem.cluster.gpu.memory.value)),
+  const double seconds =
+      problem.gpus * best.score.step_time.value / static_cast<double>(problem.training.tokens_per_step());
+  return Suggestion{suggestion_line(change.flag, kFlagWidth, best.layout, best.score.peak, problem.cluster.gpu.memory),
                     {seconds, problem.cluster.gpu.price_per_hour}};
 }
 
@@ -309,11 +309,11 @@ void blame_memory(Error& error, const Problem& problem) {
   }
   if (found.ranking.best().empty()) return;
   const Candidate& closest = found.ranking.best().front();
-  const double capacity = static_cast<double>(problem.cluster.gpu.memory.value);
+  const RealBytes capacity = problem.cluster.gpu.memory;
   const CostModel costs(problem, split_of(closest.layout));
   const Estimate detail = estimate(raised, closest.layout);
   const StageMemory& worst = detail.stages[static_cast<std::size_t>(detail.peak_stage)];
-  const double states = static_cast<double>((worst.weights + worst.grads + worst.optimizer).value);
+  const Bytes states = worst.weights + worst.grads + worst.optimizer;
   error.message = "no layout fits: " + problem.model.name + " needs at least " + gib(closest.score.peak) +
                   " on each of " + std::to_string(problem.gpus) + " GPUs; " + problem.cluster.gpu.name + " has " +
                   gib(capacity);
@@ -333,9 +333,10 @@ std::string degrees_text(const Layout& layout) {
   return text;
 }
 
-std::string suggestion_line(std::string_view flags, std::size_t width, const Layout& layout, double peak,
-                            double capacity) {
-  return fmt::format("{:<{}} {:<30} {:>5.1f} of {}", flags, width, degrees_text(layout), peak / kGiB, gib(capacity));
+std::string suggestion_line(std::string_view flags, std::size_t width, const Layout& layout, RealBytes peak,
+                            RealBytes capacity) {
+  return fmt::format("{:<{}} {:<30} {:>5.1f} of {}", flags, width, degrees_text(layout), peak.value / kGiB,
+                     gib(capacity));
 }
 
 Error explain_no_layout(const Problem& problem, const SearchResult& found) {

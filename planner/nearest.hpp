@@ -19,7 +19,7 @@ namespace plan {
 [[nodiscard]] std::string degrees_text(const Layout& layout);
 
 /// A change that works: its flags in a column of `width`, the layout that it has, and its peak beside the GPU's memory.
-[[nodiscard]] std::string suggestion_line(std::string_view flags, std::size_t width, const Layout& layout, double peak,
-                                          double capacity);
+[[nodiscard]] std::string suggestion_line(std::string_view flags, std::size_t width, const Layout& layout,
+                                          RealBytes peak, RealBytes capacity);
 
 }  // namespace plan

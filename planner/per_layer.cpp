@@ -115,11 +115,11 @@ struct Pipelines {
   bool mixed = false;  ///< layers of unequal cp
   Layout base{};
   std::vector<StageStrategy> ways{};
-  double least = 0;  ///< seconds of a step
+  Seconds least{};  ///< of a step
 };
 
-/// Seconds of a step at least, each layer under the tp and cp that suit it best.
-double least_of(StageModels& models, const Problem& problem, const Layout& base, const Stages& stages) {
+/// Time of a step at least, each layer under the tp and cp that suit it best.
+Seconds least_of(StageModels& models, const Problem& problem, const Layout& base, const Stages& stages) {
   std::vector<double> least;
   for (const auto& [width, zeros] : stages.zeros) {
     const CostModel& costs = models.costs(problem.training.offload.layers, layout_of_run(base, own_width(width, base)));
@@ -135,7 +135,7 @@ double least_of(StageModels& models, const Problem& problem, const Layout& base,
   double trip = 0;
   for (const int kind : problem.model.layers) trip += least[static_cast<std::size_t>(kind)];
   const double straggler = 1 + problem.cluster.calibration.jitter * slowest_of(problem.gpus);
-  return least_step(kBelow * trip * straggler, problem, base);
+  return least_step(Seconds(kBelow * trip * straggler), problem, base);
 }
 
 std::vector<Pipelines> pipelines_of(StageModels& models, const Problem& problem) {
@@ -163,10 +163,10 @@ std::int64_t effort(const StageSearch& found) { return found.stages + found.foll
 
 }  // namespace
 
-StageSearch find_runs(const Problem& problem, double capacity, double beat) {
+StageSearch find_runs(const Problem& problem, RealBytes capacity, Seconds beat) {
   StageSearch found;
   StageModels models(problem);
-  double known = beat;
+  Seconds known = beat;
   std::int64_t most = kMostStages;  // of one cp first, then a quarter as many of several
   bool mixed = false;
   for (const Pipelines& one : pipelines_of(models, problem)) {
@@ -190,7 +190,7 @@ PerLayer per_layer(const Plan& plan) {
   const Problem& problem = plan.problem;
   PerLayer out;
   if (named(problem.framework)) return out;
-  const double beat = (1 - 1e-9) * plan.fastest->step_time.value;
+  const Seconds beat = (1 - 1e-9) * plan.fastest->step_time;
   StageSearch found = find_runs(problem, usable_memory(problem, plan.best.fits == Fits::AtRisk), beat);
   out.pipelines = found.pipelines, out.exact = found.exact;
   if (!found.best) return out;

@@ -12,7 +12,7 @@
 namespace plan {
 
 Candidate plainly_laid(const Problem& problem, const CostModel& costs, Candidate candidate, const Allowance& allowance,
-                       double capacity) {
+                       RealBytes capacity) {
   if (candidate.layout.pp == 1 || !candidate.layout.chunk_layers.empty()) return candidate;
   Candidate plain = candidate;
   candidate.by_hand = true;

@@ -19,15 +19,15 @@ inline constexpr double kSeldom = 0.05;
 /// What a plainer layout may take.
 class Allowance {
  public:
-  /// `fastest` seconds; `draws` are of those that may be the fastest.
-  Allowance(double fastest, Draws draws) : fastest_(fastest), draws_(std::move(draws)) {}
-  double slowest() const { return (1 + kPriceOfPlainness) * fastest_; }
-  [[nodiscard]] bool allows(double step_time, const Terms& terms) const {
+  /// `fastest` is a step; `draws` are of those that may be the fastest.
+  Allowance(Seconds fastest, Draws draws) : fastest_(fastest), draws_(std::move(draws)) {}
+  Seconds slowest() const { return (1 + kPriceOfPlainness) * fastest_; }
+  [[nodiscard]] bool allows(Seconds step_time, const Terms& terms) const {
     return step_time <= fastest_ || (step_time <= slowest() && draws_.within(terms, kAsGood) >= kSeldom);
   }
 
  private:
-  double fastest_;
+  Seconds fastest_;
   Draws draws_;
 };
 

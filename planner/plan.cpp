@@ -107,10 +107,11 @@ void add_switch_note(Plan& plan) {
 void add_idle_note(Plan& plan, const Problem& asked, const RunnableSearch& found) {
   plan.idle_gpus = asked.gpus - found.problem.gpus;
   if (plan.idle_gpus == 0) return;
-  const double fewer = found.result.ranking.best().front().score.step_time, all = found.all_gpus.value;
-  const std::string why = all > 0 ? fmt::format("the fastest on all of them takes {:.3g} s, {:.0f} % more than on {}",
-                                                all, 100 * (all / fewer - 1), found.problem.gpus)
-                                  : fmt::format("no layout uses all of them, and {} train", found.problem.gpus);
+  const Seconds fewer = found.result.ranking.best().front().score.step_time, all = found.all_gpus;
+  const std::string why = all > Seconds()
+                              ? fmt::format("the fastest on all of them takes {:.3g} s, {:.0f} % more than on {}",
+                                            all.value, 100 * (all / fewer - 1), found.problem.gpus)
+                              : fmt::format("no layout uses all of them, and {} train", found.problem.gpus);
   plan.notes.push_back({"gpus_idle", fmt::format("{} of {} GPUs stay idle: {}", plan.idle_gpus, asked.gpus, why)});
 }
 
@@ -125,10 +126,10 @@ void add_batch_note(Plan& plan, const Problem& asked, const Stack& stack) {
   other.training.stack = stack;
   other = with_switches(other, plan.problem.switched);  // like beside like, in one search
   const double tokens = static_cast<double>(other.training.tokens_per_step());
-  const double slowest = tokens / plan.fastest->tokens_per_s / (1 + kWorthANote);
+  const Seconds slowest(tokens / plan.fastest->tokens_per_s / (1 + kWorthANote));
   const SearchResult found = find_layouts(other, {.best_alone = true, .slowest = slowest * (1 + 1e-9)});
   if (found.ranking.best().empty()) return;
-  const double gain = tokens / found.ranking.best().front().score.step_time / plan.fastest->tokens_per_s - 1;
+  const double gain = tokens / found.ranking.best().front().score.step_time.value / plan.fastest->tokens_per_s - 1;
   if (gain >= kWorthANote)
     plan.notes.push_back(
         {"other_batch", fmt::format("a global batch of {} instead of {} would train {:.0f} % more "
@@ -139,7 +140,7 @@ void add_batch_note(Plan& plan, const Problem& asked, const Stack& stack) {
 /// Layers and recomputation of every stage by itself, where that is faster than any layout whose stages are equal.
 PerStage per_stage(const Plan& plan, const SearchResult& result) {
   const Problem& problem = plan.problem;
-  const double beat = (1 - 1e-9) * plan.fastest->step_time.value;
+  const Seconds beat = (1 - 1e-9) * plan.fastest->step_time;
   StageSearch found = find_stages(problem, usable_memory(problem, result.at_risk), beat);
   PerStage out{
       .best = std::nullopt, .difference = {}, .runs_on = {}, .pipelines = found.pipelines, .exact = found.exact};

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "formulas/schedule.hpp"
@@ -180,10 +179,10 @@ Result<PooledLayout> complete_pooled(const Problem& problem) {
     return fail({"no_layout", fmt::format("the layout is not possible: {}", *broken)});
   if (!fixed->empty()) return layout;
   PoolModels models(problem);
-  std::vector<double> capacity, any;
+  std::vector<RealBytes> capacity, any;
   for (const PooledRun& run : layout.runs) {
     capacity.push_back(certain_memory(models.problem(run.pool)));
-    any.push_back(std::numeric_limits<double>::infinity());
+    any.push_back(RealBytes::infinity());
   }
   std::optional<FoundSplit> split = best_split(models, layout, capacity);
   if (!split) split = best_split(models, layout, any);

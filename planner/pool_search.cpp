@@ -25,43 +25,43 @@ constexpr double kMostCombinations = 400000;
 /// How many of the combinations are priced in full, with their layers placed on the stages.
 constexpr std::int64_t kMostPlaced = 2000;
 
-/// A pool's strategy with seconds of one micro-batch through each kind of layer, at least.
+/// A pool's strategy with the time of one micro-batch through each kind of layer, at least.
 struct Choice {
   Layout layout{};
-  std::vector<double> kinds{};
-  double whole = 0;  ///< all layers of the model
+  std::vector<Seconds> kinds{};
+  Seconds whole{};  ///< all layers of the model
   /// By ZeRO stage and way to recompute: layers that a stage holds at most, as far as looked into.
   mutable std::map<std::pair<int, std::size_t>, int> most_layers{};
 };
 
 Choice choice_of(PoolModels& models, int pool, const Layout& layout) {
   const CostModel& costs = models.costs(pool, layout);
-  Choice choice{layout, {}, 0, {}};
+  Choice choice{layout, {}, {}, {}};
   for (int kind = 0; kind < costs.kinds(); ++kind) choice.kinds.push_back(least_work(costs.layer(kind)));
   for (const int kind : models.whole().model.layers) choice.whole += choice.kinds[static_cast<std::size_t>(kind)];
   return choice;
 }
 
-/// Seconds that a step takes at least with these runs, front to back, however their layers are placed. Stage s begins
+/// What a step takes at least with these runs, front to back, however their layers are placed. Stage s begins
 /// when a micro-batch is through the stages before it, both ways: w_1 + ... + w_(s-1) + m w_s seconds pass at least.
 /// Weighted by any v_s / (sum of the duals), that bounds what all layers take: the duals are solved from the back.
-double least_step(const Problem& problem, const std::vector<const Choice*>& runs) {
+Seconds least_step(const Problem& problem, const std::vector<const Choice*>& runs) {
   const Layout& front = runs.front()->layout;
   const auto m = static_cast<double>(micro_batches(problem.training.global_batch, front.dp, front.micro_batch));
   double duals = 0, layers = 0;
   for (auto run = runs.rbegin(); run != runs.rend(); ++run)
-    for (int stage = 0; stage < (*run)->layout.pp; ++stage) duals += std::max(0.0, 1 / (*run)->whole - duals) / m;
+    for (int stage = 0; stage < (*run)->layout.pp; ++stage) duals += std::max(0.0, 1 / (*run)->whole.value - duals) / m;
   for (const int kind : problem.model.layers) {
     double least = std::numeric_limits<double>::infinity();
     for (const Choice* run : runs) least = std::min(least, run->kinds[static_cast<std::size_t>(kind)] / run->whole);
     layers += least;
   }
   const double straggler = 1 + problem.cluster.calibration.jitter * slowest_of(problem.gpus);
-  return duals > 0 ? kBelow * straggler * layers / duals : 0;
+  return Seconds(duals > 0 ? kBelow * straggler * layers / duals : 0);
 }
 
 struct Combination {
-  double least = 0;
+  Seconds least{};
   std::vector<int> pools{};
   std::vector<const Choice*> runs{};
 };
@@ -155,7 +155,7 @@ class Search {
 
   void combine(const std::vector<int>& order) {
     for (const auto& [batches, first] : choices_[static_cast<std::size_t>(order.front())]) {
-      Combination one{0, order, {}};
+      Combination one{{}, order, {}};
       extend(one, batches);
     }
   }
@@ -184,7 +184,7 @@ class Search {
   }
 
   /// Can nothing so slow be an answer? What all pools run the same way may be one that a framework runs.
-  [[nodiscard]] bool hopeless(double least, bool alike) const {
+  [[nodiscard]] bool hopeless(Seconds least, bool alike) const {
     if (!bounds_) return false;
     const std::optional<PooledCandidate>& beaten = alike ? found_.runs : found_.paper;
     return beaten && least > beaten->score.step_time;
@@ -232,8 +232,7 @@ class Search {
     const auto fits = [&](std::size_t kind, int layers) {
       StageContent content;
       content.layers_of_kind[kind] = layers;
-      const auto bytes = static_cast<double>(memory.stage(layout, 1, content, 1).total().value);
-      return bytes <= kAbove * capacity_[static_cast<std::size_t>(run.pool)];
+      return memory.stage(layout, 1, content, 1).total() <= kAbove * capacity_[static_cast<std::size_t>(run.pool)];
     };
     for (std::size_t kind = 0; kind < whole_.model.kinds.size(); ++kind) {
       int low = 0, high = whole_.model.depth();
@@ -260,20 +259,20 @@ class Search {
       const Recompute& r = run.layout.recompute;
       for (int kind = 0; kind < costs.kinds(); ++kind) {
         if (r.kind == RecomputeKind::Full && r.layers == 0)
-          choice.kinds[static_cast<std::size_t>(kind)] += costs.full_recompute(kind).total();
+          choice.kinds[static_cast<std::size_t>(kind)] += Seconds(costs.full_recompute(kind).total());
         if (r.kind == RecomputeKind::Selective)
-          choice.kinds[static_cast<std::size_t>(kind)] += costs.selective_recompute(kind, r.modules).total();
+          choice.kinds[static_cast<std::size_t>(kind)] += Seconds(costs.selective_recompute(kind, r.modules).total());
       }
-      choice.whole = 0;
+      choice.whole = {};
       for (const int kind : whole_.model.layers) choice.whole += choice.kinds[static_cast<std::size_t>(kind)];
       slower.push_back(std::move(choice));
       runs.push_back(&slower.back());
     }
     if (hopeless(least_step(whole_, runs), alike)) return;
-    std::vector<double> capacity;
+    std::vector<RealBytes> capacity;
     for (const PooledRun& run : layout.runs) capacity.push_back(capacity_[static_cast<std::size_t>(run.pool)]);
     const std::optional<PooledCandidate>& known = alike ? found_.runs : found_.paper;
-    const double beat = known && bounds_ ? known->score.step_time : std::numeric_limits<double>::infinity();
+    const Seconds beat = known && bounds_ ? known->score.step_time : Seconds::infinity();
     const std::optional<FoundSplit> split = split_of_layers(layout, capacity, beat);
     if (!split) return;
     fits_ = true;
@@ -289,7 +288,7 @@ class Search {
   }
 
   [[nodiscard]] std::optional<FoundSplit> split_of_layers(const PooledLayout& layout,
-                                                          const std::vector<double>& capacity, double beat) {
+                                                          const std::vector<RealBytes>& capacity, Seconds beat) {
     if (!whole_.fixed.chunk_layers) return best_split(models_, layout, capacity, beat);
     PooledEvaluator evaluator(models_, layout);
     const std::optional<Score> score = evaluator.score(*whole_.fixed.chunk_layers, capacity);
@@ -300,7 +299,7 @@ class Search {
   PoolModels& models_;
   const Problem& whole_;
   bool bounds_, fits_ = false;
-  std::vector<double> capacity_{};  ///< by pool
+  std::vector<RealBytes> capacity_{};  ///< by pool
   std::vector<Problem> alone_{};
   std::vector<std::vector<Recompute>> recomputes_{};
   std::vector<ByBatches> choices_{};
@@ -334,11 +333,10 @@ std::vector<Recompute> pooled_recomputes(const Problem& problem, int pool) {
 }
 
 bool better(const Problem& problem, const PooledCandidate& a, const PooledCandidate& b) {
-  const auto first = [&](const PooledCandidate& c) {
-    return problem.objective == Objective::Memory ? std::pair(c.score.peak, c.score.step_time)
-                                                  : std::pair(c.score.step_time, c.score.peak);
-  };
-  if (first(a) != first(b)) return first(a) < first(b);
+  const auto [time, peak] = a.score;
+  if (problem.objective == Objective::Memory && peak != b.score.peak) return peak < b.score.peak;
+  if (time != b.score.step_time) return time < b.score.step_time;
+  if (peak != b.score.peak) return peak < b.score.peak;
   const auto name_of = [&](const PooledRun& run) -> const std::string& {
     return problem.pools[static_cast<std::size_t>(run.pool)].cluster.name;
   };

@@ -1,6 +1,5 @@
 // Which stage of a pipeline over several pools holds how many layers. Tested by tests/planner/pools_test.cpp.
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "planner/pools.hpp"
@@ -19,7 +18,7 @@ double ways(int layers, int stages) {
 
 class SplitSearch {
  public:
-  SplitSearch(PooledEvaluator& evaluator, int layers, std::span<const double> capacity, double beat)
+  SplitSearch(PooledEvaluator& evaluator, int layers, std::span<const RealBytes> capacity, Seconds beat)
       : evaluator_(evaluator), layers_(layers), stages_(evaluator.stages()), capacity_(capacity), beat_(beat) {}
 
   std::optional<FoundSplit> run() {
@@ -41,7 +40,7 @@ class SplitSearch {
   static constexpr double kWorthMoving = 1.05;  ///< moves of single layers hardly gain more
 
   void offer(const Counts& counts) {
-    const double least = evaluator_.least_step(counts);
+    const Seconds least = evaluator_.least_step(counts);
     if (least > kWorthMoving * beat_ || (best_ && least > best_->score.step_time)) return;
     const std::optional<Score> score = evaluator_.score(counts, capacity_);
     if (!score) return;
@@ -67,14 +66,14 @@ class SplitSearch {
     }
   }
 
-  /// May the stage hold these layers, within `most` seconds of a micro-batch?
-  [[nodiscard]] bool holds(int stage, int first, int last, double most) const {
+  /// May the stage hold these layers, within `most` of a micro-batch?
+  [[nodiscard]] bool holds(int stage, int first, int last, Seconds most) const {
     return evaluator_.work(stage, first, last) <= most &&
            evaluator_.memory(stage, first, last) <= capacity_[static_cast<std::size_t>(evaluator_.run_of(stage))];
   }
 
   /// Each stage takes all that it may, front to back: if that does not place every layer, nothing does.
-  [[nodiscard]] std::optional<Counts> filled(double most) const {
+  [[nodiscard]] std::optional<Counts> filled(Seconds most) const {
     Counts counts;
     int first = 0;
     for (int stage = 0; stage < stages_; ++stage) {
@@ -94,14 +93,14 @@ class SplitSearch {
   }
 
   [[nodiscard]] std::optional<Counts> least_bottleneck() {
-    double high = 0;
+    Seconds high;
     for (int stage = 0; stage < stages_; ++stage) high = std::max(high, evaluator_.work(stage, 0, layers_));
     std::optional<Counts> found = filled(high);
     if (!found) return std::nullopt;
     constexpr int kHalvings = 24;  // to 1e-7 of the whole model's time
-    for (double low = 0; const int i : std::vector<int>(kHalvings)) {
+    for (Seconds low; const int i : std::vector<int>(kHalvings)) {
       (void)i;
-      const double middle = (low + high) / 2;
+      const Seconds middle = (low + high) / 2;
       if (std::optional<Counts> counts = filled(middle))
         found = std::move(counts), high = middle;
       else
@@ -138,7 +137,7 @@ class SplitSearch {
     for (bool better = best_.has_value(); better;) {
       better = false;
       const Counts from = best_->layers;
-      const double before = best_->score.step_time;
+      const Seconds before = best_->score.step_time;
       for (std::size_t a = 0; a < from.size(); ++a)
         for (std::size_t b = 0; b < from.size(); ++b) {
           if (a == b || from[a] < 2 || inside(from, a) || inside(from, b)) continue;
@@ -152,15 +151,15 @@ class SplitSearch {
 
   PooledEvaluator& evaluator_;
   int layers_, stages_;
-  std::span<const double> capacity_;
-  double beat_;
+  std::span<const RealBytes> capacity_;
+  Seconds beat_;
   std::optional<FoundSplit> best_{};
 };
 
 }  // namespace
 
-std::optional<FoundSplit> best_split(PoolModels& models, const PooledLayout& layout, std::span<const double> capacity,
-                                     double beat) {
+std::optional<FoundSplit> best_split(PoolModels& models, const PooledLayout& layout,
+                                     std::span<const RealBytes> capacity, Seconds beat) {
   PooledEvaluator evaluator(models, layout);
   return SplitSearch(evaluator, models.whole().model.depth(), capacity, beat).run();
 }

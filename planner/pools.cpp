@@ -288,16 +288,17 @@ PooledEvaluator::PooledEvaluator(PoolModels& models, const PooledLayout& layout)
 
 void PooledEvaluator::prepare_work() {
   const auto work = [](const LayerCost& cost) {
-    return (cost.forward + cost.backward_input + cost.backward_weight).total();
+    return Seconds((cost.forward + cost.backward_input + cost.backward_weight).total());
   };
   const std::vector<int>& kinds = models_.whole().model.layers;
   for (const Cell& cell : cells_) {
     const Recompute& r = cell.layout.recompute;
-    std::vector<double> up_to{0};
+    std::vector<Seconds> up_to{Seconds()};
     for (const int kind : kinds) {
-      double layer = work(cell.costs->layer(kind));
-      if (r.kind == RecomputeKind::Full && r.layers == 0) layer += cell.costs->full_recompute(kind).total();
-      if (r.kind == RecomputeKind::Selective) layer += cell.costs->selective_recompute(kind, r.modules).total();
+      Seconds layer = work(cell.costs->layer(kind));
+      if (r.kind == RecomputeKind::Full && r.layers == 0) layer += Seconds(cell.costs->full_recompute(kind).total());
+      if (r.kind == RecomputeKind::Selective)
+        layer += Seconds(cell.costs->selective_recompute(kind, r.modules).total());
       up_to.push_back(up_to.back() + layer);
     }
     up_to_.push_back(std::move(up_to));
@@ -310,29 +311,29 @@ void PooledEvaluator::prepare_work() {
   }
 }
 
-double PooledEvaluator::work(int stage, int first, int last) const {
+Seconds PooledEvaluator::work(int stage, int first, int last) const {
   const auto run = static_cast<std::size_t>(run_of(stage));
-  double sum = up_to_[run][static_cast<std::size_t>(last)] - up_to_[run][static_cast<std::size_t>(first)];
+  Seconds sum = up_to_[run][static_cast<std::size_t>(last)] - up_to_[run][static_cast<std::size_t>(first)];
   if (stage == 0) sum += embedding_[run];
   if (stage + 1 == stages()) sum += head_[run];
   return sum;
 }
 
-double PooledEvaluator::least_step(const std::vector<int>& layers) const {
+Seconds PooledEvaluator::least_step(const std::vector<int>& layers) const {
   const Problem& whole = models_.whole();
-  if (whole.training.stack.ep_overlap) return 0;  // what is hidden of the experts' messages depends on the stage
-  double before = 0, longest = 0;
+  if (whole.training.stack.ep_overlap) return {};  // what is hidden of the experts' messages depends on the stage
+  Seconds before, longest;
   int first = 0;
   for (int stage = 0; stage < stages(); ++stage) {
     const int last = first + layers[static_cast<std::size_t>(stage)];
-    const double one = work(stage, first, last);
+    const Seconds one = work(stage, first, last);
     longest = std::max(longest, before + static_cast<double>(pipeline_.micro_batches) * one);
     before += one, first = last;
   }
   return kBelow * longest * (1 + whole.cluster.calibration.jitter * slowest_of(whole.gpus));
 }
 
-double PooledEvaluator::memory(int stage, int first, int last) const {
+Bytes PooledEvaluator::memory(int stage, int first, int last) const {
   const Cell& cell = cells_[static_cast<std::size_t>(run_of(stage))];
   StageContent content = content_up_to_[static_cast<std::size_t>(last)];
   const StageContent& before = content_up_to_[static_cast<std::size_t>(first)];
@@ -340,15 +341,15 @@ double PooledEvaluator::memory(int stage, int first, int last) const {
     content.layers_of_kind[kind] -= before.layers_of_kind[kind];
   content.embedding = stage == 0, content.head = stage + 1 == stages();
   if (content.head) content.mtp = models_.whole().model.mtp.depth;
-  return static_cast<double>(cell.memory->stage(cell.layout, stage, content, held(pipeline_, stage)).total().value);
+  return cell.memory->stage(cell.layout, stage, content, held(pipeline_, stage)).total();
 }
 
-std::optional<Score> PooledEvaluator::score(const std::vector<int>& layers, std::span<const double> capacity) {
-  double peak = 0;
+std::optional<Score> PooledEvaluator::score(const std::vector<int>& layers, std::span<const RealBytes> capacity) {
+  Bytes peak;
   int first = 0;
   for (int stage = 0; stage < stages(); ++stage) {
     const int last = first + layers[static_cast<std::size_t>(stage)];
-    const double bytes = memory(stage, first, last);
+    const Bytes bytes = memory(stage, first, last);
     if (bytes > capacity[static_cast<std::size_t>(run_of(stage))]) return std::nullopt;
     peak = std::max(peak, bytes), first = last;
   }

@@ -7,7 +7,6 @@
 // Assumptions: all pools take as many micro-batches in a step, so dp x micro_batch is the same on all of them; a
 // hand-over between pools moves what the wider of both sides sends, over the link between the pools.
 
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -95,22 +94,22 @@ class PoolModels {
 class PooledEvaluator {
  public:
   PooledEvaluator(PoolModels& models, const PooledLayout& layout);
-  /// Step time and the fullest stage's bytes. `capacity`, by run: bytes that a stage may take; nothing if one takes
+  /// Step time and the fullest stage's memory. `capacity`, by run: what a stage may take; nothing if one takes
   /// more.
-  [[nodiscard]] std::optional<Score> score(const std::vector<int>& layers, std::span<const double> capacity);
+  [[nodiscard]] std::optional<Score> score(const std::vector<int>& layers, std::span<const RealBytes> capacity);
   /// Everything that a report shows.
   [[nodiscard]] Estimate estimate(const PooledLayout& layout);
 
   // What a split of the layers is weighed by.
   [[nodiscard]] int stages() const { return static_cast<int>(run_of_.size()); }
   [[nodiscard]] int run_of(int stage) const { return run_of_[static_cast<std::size_t>(stage)]; }
-  /// Seconds of one micro-batch through layers `first` to `last` (excluded) on a stage.
-  [[nodiscard]] double work(int stage, int first, int last) const;
-  /// Seconds that a step takes at least with so many layers a stage: no stage begins before those in front of it are
+  /// Time of one micro-batch through layers `first` to `last` (excluded) on a stage.
+  [[nodiscard]] Seconds work(int stage, int first, int last) const;
+  /// What a step takes at least with so many layers a stage: no stage begins before those in front of it are
   /// through with a micro-batch, both ways.
-  [[nodiscard]] double least_step(const std::vector<int>& layers) const;
-  /// Bytes of that stage.
-  [[nodiscard]] double memory(int stage, int first, int last) const;
+  [[nodiscard]] Seconds least_step(const std::vector<int>& layers) const;
+  /// Memory of that stage.
+  [[nodiscard]] Bytes memory(int stage, int first, int last) const;
 
  private:
   void prepare_work();
@@ -120,9 +119,9 @@ class PooledEvaluator {
   std::vector<Cell> cells_;
   Hops hops_;
   Pipeline pipeline_{};
-  std::vector<int> run_of_{};                 ///< by stage
-  std::vector<std::vector<double>> up_to_{};  ///< by run: seconds of the first layers together
-  std::vector<double> embedding_{}, head_{};  ///< by run
+  std::vector<int> run_of_{};                  ///< by stage
+  std::vector<std::vector<Seconds>> up_to_{};  ///< by run: the first layers together
+  std::vector<Seconds> embedding_{}, head_{};  ///< by run
   std::vector<StageContent> content_up_to_{};
 };
 
@@ -136,10 +135,10 @@ struct FoundSplit {
   Score score{};
 };
 inline constexpr double kMostSplits = 400;
-/// `beat`: seconds of a step that is known already; splits that cannot be shorter are not looked at.
+/// `beat`: a step that is known already; splits that cannot be shorter are not looked at.
 [[nodiscard]] std::optional<FoundSplit> best_split(PoolModels& models, const PooledLayout& layout,
-                                                   std::span<const double> capacity,
-                                                   double beat = std::numeric_limits<double>::infinity());
+                                                   std::span<const RealBytes> capacity,
+                                                   Seconds beat = Seconds::infinity());
 
 /// Fixed axes that no pipeline over pools can have. `places_layers`: the layers of each pool are searched.
 [[nodiscard]] std::optional<Error> unsuited_words(const Problem& problem, bool places_layers);

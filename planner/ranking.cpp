@@ -60,7 +60,7 @@ void Ranking::merge(const Ranking& other) {
 }
 
 void Front::offer(const Candidate& candidate) {
-  const double time = candidate.score.step_time, peak = candidate.score.peak;
+  const auto [time, peak] = candidate.score;
   // Members ascend in time and descend in memory: the last one that is as fast needs the least.
   auto place = std::partition_point(members_.begin(), members_.end(),
                                     [&](const Candidate& member) { return member.score.step_time <= time; });
@@ -80,7 +80,7 @@ void Front::merge(const Front& other) {
   for (const Candidate& candidate : other.members_) offer(candidate);
 }
 
-bool Front::dominates(double step_time, double peak) const {
+bool Front::dominates(Seconds step_time, RealBytes peak) const {
   const auto after = std::partition_point(members_.begin(), members_.end(),
                                           [&](const Candidate& member) { return member.score.step_time <= step_time; });
   if (after == members_.begin()) return false;

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "formulas/layout.hpp"
+#include "formulas/real_bytes.hpp"
+#include "formulas/units.hpp"
 #include "planner/problem/problem.hpp"
 #include "planner/rules/rules.hpp"
 
@@ -11,8 +13,8 @@ namespace plan {
 
 /// What the search compares.
 struct Score {
-  double step_time = 0;  ///< s
-  double peak = 0;       ///< bytes of the worst rank, middle of the interval
+  Seconds step_time{};
+  RealBytes peak{};  ///< of the worst rank, middle of the interval
 };
 
 /// A layout and what it scores.
@@ -68,7 +70,7 @@ class Front {
   void offer(const Candidate& candidate);
   void merge(const Front& other);
   /// Is some member at least as good in both, and better in one?
-  bool dominates(double step_time, double peak) const;
+  bool dominates(Seconds step_time, RealBytes peak) const;
   const std::vector<Candidate>& members() const { return members_; }
 
  private:

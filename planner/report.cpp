@@ -139,9 +139,9 @@ void judge_memory(const Problem& problem, Peak& of) {
   of.peak_low = std::min(of.peak, whole_bytes(static_cast<double>(of.peak.value) * interval.low));
   of.peak_high = std::max(of.peak, whole_bytes(static_cast<double>(of.peak.value) * interval.high));
   const bool stated = problem.headroom.bytes || problem.headroom.share;
-  of.fits = static_cast<double>(of.peak.value) <= certain_memory(problem) ? Fits::Yes
-            : !stated && of.peak_low <= of.capacity                       ? Fits::AtRisk
-                                                                          : Fits::No;
+  of.fits = of.peak <= certain_memory(problem)      ? Fits::Yes
+            : !stated && of.peak_low <= of.capacity ? Fits::AtRisk
+                                                    : Fits::No;
 }
 
 }  // namespace
@@ -155,7 +155,7 @@ void Evaluator::fill_memory(Estimate& estimate, const MemoryModel& memory) const
     stage.stage = rank;
     stage.layers = stages().stage_layers[static_cast<std::size_t>(rank)];
     double full = static_cast<double>(stage.total().value);
-    if (!cells_.empty()) full /= std::max(1.0, certain_memory(problem_of(content)));
+    if (!cells_.empty()) full /= std::max(1.0, certain_memory(problem_of(content)).value);
     if (full > most) {
       most = full, fullest = &content;
       estimate.peak = stage.total();

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -74,10 +73,10 @@ std::vector<Candidate> near_of(const Ranking& near) {
   return all;
 }
 
-/// Seconds: a search that kept these in the end kept of all that take no longer the fastest of each choice of degrees.
-double complete_to(const Ranking& near) {
-  if (near.best().empty()) return 0;
-  const double share = (1 + kNear) * near.best().front().score.step_time;
+/// A search that kept these in the end kept of all that take no longer the fastest of each choice of degrees.
+Seconds complete_to(const Ranking& near) {
+  if (near.best().empty()) return {};
+  const Seconds share = (1 + kNear) * near.best().front().score.step_time;
   return near.full() ? std::min(share, near.last().score.step_time) : share;
 }
 
@@ -102,12 +101,12 @@ struct Progress {
   std::int64_t too_big = 0, judged = 0;
 };
 
-/// Seconds of the slowest layout that still changes what is kept.
-double slowest_kept(const Kept& kept, const Extent& extent) {
+/// Step of the slowest layout that still changes what is kept.
+Seconds slowest_kept(const Kept& kept, const Extent& extent) {
   const Ranking& ranking = kept.ranking;
   if (!ranking.full()) return extent.slowest;
-  const double last = ranking.last().score.step_time;
-  const double near = extent.best_alone ? 0 : (1 + kNear) * ranking.best().front().score.step_time;
+  const Seconds last = ranking.last().score.step_time;
+  const Seconds near = extent.best_alone ? Seconds() : (1 + kNear) * ranking.best().front().score.step_time;
   return std::min(extent.slowest, std::max(last, near));
 }
 
@@ -116,7 +115,7 @@ double slowest_kept(const Kept& kept, const Extent& extent) {
 std::size_t search_families(Way& way, bool at_risk, bool bounds, const Extent& extent, Progress& progress,
                             std::size_t start = 0, std::size_t end = std::numeric_limits<std::size_t>::max()) {
   const std::vector<Costed>& families = way.families;
-  way.shortest.resize(families.size(), std::numeric_limits<double>::infinity());
+  way.shortest.resize(families.size(), Seconds::infinity());
   std::vector<FamilySearch> searches = searches_of(way.problem, at_risk, bounds, extent);
   const auto threads = static_cast<unsigned>(searches.size());
   while (start < std::min(end, families.size()) && progress.judged < extent.families) {
@@ -162,15 +161,15 @@ std::vector<Terms> terms_of_each(const Problem& problem, const std::vector<Candi
 struct Searched {
   std::vector<const Way*> ways{};  ///< those with fewer switches on first
   bool at_risk = false, bounds = true;
-  /// Seconds: of layouts that take no longer, the fastest of every family was evaluated. Others were left out only
+  /// Of layouts that take no longer, the fastest of every family was evaluated. Others were left out only
   /// where they are slower than the fastest by more than kNear, or than kMostNear choices of degrees.
-  double complete = 0;
+  Seconds complete{};
 
   /// Does a family have a layout that takes no longer than this, that fits and that a wanted framework runs? True where
   /// it is not known.
-  bool may_take(const Way& way, std::size_t family, double seconds) const {
+  bool may_take(const Way& way, std::size_t family, Seconds time) const {
     if (!bounds) return true;
-    return (seconds <= complete ? way.shortest[family] : way.families[family].bound.any) <= seconds;
+    return (time <= complete ? way.shortest[family] : way.families[family].bound.any) <= time;
   }
 };
 
@@ -267,10 +266,9 @@ void Kept::merge(const Kept& other) {
   ranking.merge(other.ranking), paper.merge(other.paper), near.merge(other.near), front.merge(other.front);
 }
 
-double usable_memory(const Problem& problem, bool at_risk) {
+RealBytes usable_memory(const Problem& problem, bool at_risk) {
   if (!at_risk && !problem.headroom.accept_risk) return certain_memory(problem);
-  return std::max(certain_memory(problem),
-                  static_cast<double>(problem.cluster.gpu.memory.value) / memory_interval(problem).low);
+  return std::max(certain_memory(problem), RealBytes(problem.cluster.gpu.memory) / memory_interval(problem).low);
 }
 
 namespace {
@@ -282,7 +280,8 @@ SearchResult find(const Problem& problem, const Extent& extent, bool bounds) {
                                 extent.slowest, base.splits);
   SearchResult found = search_all(base, false, bounds, extent);
   // What may fit is no answer to who says how much has to stay free, nor to who wants it fast and certain.
-  const bool fast = std::isfinite(extent.slowest), stated = problem.headroom.bytes || problem.headroom.share;
+  const bool fast = extent.slowest < Seconds::infinity();
+  const bool stated = problem.headroom.bytes || problem.headroom.share;
   if (found.ranking.best().empty() && fast) found.slower = anything_fits(problem, base.families);
   if (found.ranking.best().empty() && !stated && !fast && !extent.certain) {
     const std::int64_t judged = found.judged;

@@ -47,8 +47,8 @@ struct Extent {
   /// The first of the ranking alone: no neighbours of it, no recommendation, nothing that no framework runs; what the
   /// search did not have to look at is not counted.
   bool best_alone = false;
-  /// Seconds: with `best_alone` only a layout that is no slower, and fits for certain, is looked for.
-  double slowest = std::numeric_limits<double>::infinity();
+  /// With `best_alone` only a layout that is no slower, and fits for certain, is looked for.
+  Seconds slowest = Seconds::infinity();
   /// Only what fits for certain: what may fit is no answer.
   bool certain = false;
 };
@@ -60,6 +60,6 @@ struct Extent {
 
 /// Capacity that a predicted peak must not exceed, so that its interval fits (or, at risk, may fit); where the user
 /// says how much has to stay free, what is left.
-[[nodiscard]] double usable_memory(const Problem& problem, bool at_risk);
+[[nodiscard]] RealBytes usable_memory(const Problem& problem, bool at_risk);
 
 }  // namespace plan

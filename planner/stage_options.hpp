@@ -17,16 +17,16 @@ namespace plan {
 
 /// What a stage does with some layers: the fastest way that fits.
 struct StageOption {
-  double forward = 0, backward = 0;  ///< seconds of a micro-batch, recomputation in backward
+  Seconds forward{}, backward{};  ///< of a micro-batch, recomputation in backward
   Recompute recompute{};
   bool fits = false;
-  double work() const { return forward + backward; }
+  Seconds work() const { return forward + backward; }
 };
 
 /// One pipeline, its stages yet without layers.
 class Pipeliner {
  public:
-  Pipeliner(StageModels& models, const Problem& problem, const Layout& base, double capacity)
+  Pipeliner(StageModels& models, const Problem& problem, const Layout& base, RealBytes capacity)
       : models_(models),
         problem_(problem),
         base_(base),
@@ -47,8 +47,8 @@ class Pipeliner {
   const Pipeline& pipeline() const { return pipeline_; }
   const Hops& hops() const { return evaluator_.hops(); }
   const Placement& placement() const { return evaluator_.placement(); }
-  /// Seconds that a step on the balanced layers takes at least, whatever is recomputed.
-  double least_balanced() {
+  /// What a step on the balanced layers takes at least, whatever is recomputed.
+  Seconds least_balanced() {
     evaluator_.recompute({});
     return evaluator_.least_time_of_any();
   }
@@ -102,8 +102,7 @@ class Pipeliner {
     Layout layout = base_;
     layout.recompute = way;
     const MemoryModel& memory = models_.memory(problem_.training.offload.layers, layout);
-    const Bytes bytes = memory.stage(layout, stage, content, evaluator_.held_by(stage)).total();
-    return static_cast<double>(bytes.value) <= capacity_;
+    return memory.stage(layout, stage, content, evaluator_.held_by(stage)).total() <= capacity_;
   }
 
   StageOption fastest(int stage, const StageContent& content) {
@@ -121,7 +120,7 @@ class Pipeliner {
     const int layers = std::accumulate(content.layers_of_kind.begin(), content.layers_of_kind.end(), 0);
     for (const Recompute& way : enumerate_recomputes(problem_, std::max(1, layers))) {
       const StageCost cost = evaluator_.content_cost(content, way);
-      known->second.push_back({cost.forward.total(), cost.backward(), way, false});
+      known->second.push_back({Seconds(cost.forward.total()), Seconds(cost.backward()), way, false});
     }
     std::stable_sort(known->second.begin(), known->second.end(),
                      [](const StageOption& a, const StageOption& b) { return a.work() < b.work(); });
@@ -131,7 +130,8 @@ class Pipeliner {
   StageModels& models_;
   const Problem& problem_;
   const Layout& base_;
-  double capacity_, straggler_;
+  RealBytes capacity_;
+  double straggler_;
   Evaluator evaluator_;
   Pipeline pipeline_{};
   std::vector<StageContent> up_to_{};            ///< of the first layers together

@@ -15,15 +15,15 @@ namespace {
 
 /// Stages from some stage to the last with their layers: one of the ways that no other beats in both its numbers.
 struct Label {
-  double trip = 0;  ///< seconds of a micro-batch through them, both ways
-  double path = 0;  ///< of the step from when the first micro-batch reaches them, at least
-  int layers = 0;   ///< of the first of them
+  Seconds trip{};  ///< of a micro-batch through them, both ways
+  Seconds path{};  ///< of the step from when the first micro-batch reaches them, at least
+  int layers = 0;  ///< of the first of them
   std::size_t next = 0;
 };
 
 class LayerSearch {
  public:
-  LayerSearch(Pipeliner& pipeliner, double beat, std::int64_t most)
+  LayerSearch(Pipeliner& pipeliner, Seconds beat, std::int64_t most)
       : pipeliner_(pipeliner), beat_(beat), most_(most), pp_(pipeliner.pipeline().pp), depth_(pipeliner.depth()) {}
 
   StageSearch run() {
@@ -37,14 +37,14 @@ class LayerSearch {
   }
 
  private:
-  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  static constexpr Seconds kNever = Seconds::infinity();
   static constexpr std::size_t kMostLabels = 64;
 
   std::size_t at(int stages, int layers) const {
     return static_cast<std::size_t>(stages) * static_cast<std::size_t>(depth_ + 1) + static_cast<std::size_t>(layers);
   }
   double micro_batches() const { return static_cast<double>(pipeliner_.pipeline().micro_batches); }
-  double beat() const { return best_ ? best_->score.step_time : beat_; }
+  Seconds beat() const { return best_ ? best_->score.step_time : beat_; }
 
   /// More layers take more time and more memory, whatever is recomputed.
   bool too_much(const StageOption& option) const {
@@ -55,7 +55,7 @@ class LayerSearch {
   /// the slowest of them takes.
   void find_front() {
     front_sum_.assign(at(pp_, depth_) + 1, kNever), front_most_ = front_sum_;
-    front_sum_[0] = front_most_[0] = 0;
+    front_sum_[0] = front_most_[0] = {};
     for (int stage = 0; stage < pp_; ++stage)
       for (int first = stage; first + pp_ - stage <= depth_; ++first) {
         if (front_sum_[at(stage, first)] == kNever) continue;
@@ -63,8 +63,8 @@ class LayerSearch {
         for (int last = behind == 0 ? depth_ : first + 1; last + behind <= depth_; ++last) {
           const StageOption& option = pipeliner_.option(stage, first, last);
           if (too_much(option)) break;
-          double& sum = front_sum_[at(stage + 1, last)];
-          double& most = front_most_[at(stage + 1, last)];
+          Seconds& sum = front_sum_[at(stage + 1, last)];
+          Seconds& most = front_most_[at(stage + 1, last)];
           sum = std::min(sum, front_sum_[at(stage, first)] + option.work());
           most = std::min(most, std::max(front_most_[at(stage, first)], option.work()));
         }
@@ -75,20 +75,20 @@ class LayerSearch {
   Label before(int stage, const StageOption& option, const Label& next) const {
     const double m = micro_batches(), after = pp_ - 1 - stage, held = std::min(m, after + 1);
     const Hops& hops = pipeliner_.hops();
-    const double to = pp_ > 1 ? hops.before(stage) : 0, from = pp_ > 1 ? hops.after(stage, pp_) : 0;
+    const Seconds to{pp_ > 1 ? hops.before(stage) : 0}, from{pp_ > 1 ? hops.after(stage, pp_) : 0};
     Label label;
     label.trip = next.trip + option.work();
-    const double first = std::max(0.0, label.trip + 2 * from - held * option.forward - option.backward);
-    const double last = std::max(0.0, label.trip + 2 * from - option.forward - held * option.backward);
+    const Seconds first = std::max(Seconds(), label.trip + 2 * from - held * option.forward - option.backward);
+    const Seconds last = std::max(Seconds(), label.trip + 2 * from - option.forward - held * option.backward);
     const bool overlap = m <= after + 1 && after > 0;
-    const double dwell = 2 * to + m * option.work() + (overlap ? std::max(first, last) : first + last);
+    const Seconds dwell = 2 * to + m * option.work() + (overlap ? std::max(first, last) : first + last);
     label.path = std::max(dwell, next.path + option.work());
     return label;
   }
 
-  /// Seconds that the step takes at least with these stages behind `stages` others, which hold the first `layers`.
-  double least_step(int stages, int layers, const Label& label) const {
-    const double sum = front_sum_[at(stages, layers)], most = front_most_[at(stages, layers)];
+  /// What the step takes at least with these stages behind `stages` others, which hold the first `layers`.
+  Seconds least_step(int stages, int layers, const Label& label) const {
+    const Seconds sum = front_sum_[at(stages, layers)], most = front_most_[at(stages, layers)];
     return kBelow * pipeliner_.straggler() * std::max(label.path + sum, micro_batches() * most);
   }
 
@@ -168,15 +168,15 @@ class LayerSearch {
   }
 
   Pipeliner& pipeliner_;
-  double beat_;
+  Seconds beat_;
   std::int64_t most_, left_ = 0, walked_ = kMostWalked;
   int pp_, depth_;
-  std::vector<double> front_sum_{}, front_most_{};  ///< by stages and layers
+  std::vector<Seconds> front_sum_{}, front_most_{};  ///< by stages and layers
   std::optional<FoundStages> best_{};
 };
 
 /// Layers as they are balanced, each stage recomputing what it must.
-StageSearch on_balanced_layers(Pipeliner& pipeliner, double beat) {
+StageSearch on_balanced_layers(Pipeliner& pipeliner, Seconds beat) {
   if (pipeliner.least_balanced() > beat) return {};
   const Stages& stages = pipeliner.placement().stages;
   std::vector<Recompute> ways;
@@ -192,8 +192,8 @@ StageSearch on_balanced_layers(Pipeliner& pipeliner, double beat) {
   return {.best = FoundStages{layout, score}, .pipelines = 1};
 }
 
-/// Seconds that a micro-batch takes at least through all layers, both ways.
-double least_trip(StageModels& models, const Problem& problem, const Layout& base) {
+/// What a micro-batch takes at least through all layers, both ways.
+Seconds least_trip(StageModels& models, const Problem& problem, const Layout& base) {
   const CostModel& costs = models.costs(problem.training.offload.layers, base);
   double sum = 0;
   for (const int kind : problem.model.layers) {
@@ -201,18 +201,18 @@ double least_trip(StageModels& models, const Problem& problem, const Layout& bas
     sum += (cost.forward + cost.backward_input + cost.backward_weight).total() + std::min(0.0, cost.paired_ep) -
            cost.forward.ep - cost.backward_input.ep;  // what may hide behind another micro-batch
   }
-  return kBelow * sum * (1 + problem.cluster.calibration.jitter * slowest_of(base.world()));
+  return Seconds(kBelow * sum * (1 + problem.cluster.calibration.jitter * slowest_of(base.world())));
 }
 
 }  // namespace
 
-/// Seconds that a step takes at least on any split of the layers: the mean stage's work. Under GPipe and 1F1B a stage
+/// What a step takes at least on any split of the layers: the mean stage's work. Under GPipe and 1F1B a stage
 /// begins when a micro-batch is through those in front of it, so that w_1 + ... + w_(s-1) + m w_s pass at least; the
 /// split that makes all of these equal has T = trip / (1 - (1 - 1/m)^pp).
-double least_step(double trip, const Problem& problem, const Layout& layout) {
+Seconds least_step(Seconds trip, const Problem& problem, const Layout& layout) {
   const auto m = static_cast<double>(micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch));
   const bool waits = schedule_row(layout.schedule).chunks == Chunks::One && !splits_backward(layout.schedule);
-  const double mean = m * trip / layout.pp;
+  const Seconds mean = m * trip / layout.pp;
   return waits ? std::max(mean, trip / (1 - std::pow(1 - 1 / m, layout.pp))) : mean;
 }
 
@@ -232,8 +232,8 @@ Score score_stages(StageModels& models, const Problem& problem, const Layout& la
   return {evaluator.step_time(front, prices), evaluator.peak_memory(front, memory)};
 }
 
-StageSearch best_stages(StageModels& models, const Problem& problem, const Layout& base, double capacity, double beat,
-                        std::int64_t most) {
+StageSearch best_stages(StageModels& models, const Problem& problem, const Layout& base, RealBytes capacity,
+                        Seconds beat, std::int64_t most) {
   Pipeliner pipeliner(models, problem, base, capacity);
   const bool one = base.schedule == Schedule::OneFOneB && base.vp == 1 && base.chunk_layers.empty();
   StageSearch found = one ? LayerSearch(pipeliner, beat, most).run() : on_balanced_layers(pipeliner, beat);
@@ -242,26 +242,26 @@ StageSearch best_stages(StageModels& models, const Problem& problem, const Layou
   return found;
 }
 
-StageSearch find_stages(const Problem& problem, double capacity, double beat) {
+StageSearch find_stages(const Problem& problem, RealBytes capacity, Seconds beat) {
   StageSearch found;
   StageModels models(problem);
   Tally tally;
   const FrameworkMask wanted = wanted_frameworks(problem);
   struct Bounded {
     Layout family{};
-    double trip = 0, mean = 0;  ///< seconds at least: of a micro-batch, of a step under any schedule
+    Seconds trip{}, mean{};  ///< at least: of a micro-batch, of a step under any schedule
   };
   std::vector<Bounded> families;
   for (const Family& family : enumerate_families(problem, tally)) {
     if (family.layout.pp == 1) continue;
     Layout any = family.layout;
     any.schedule = Schedule::Interleaved;
-    const double trip = least_trip(models, problem, any);
+    const Seconds trip = least_trip(models, problem, any);
     families.push_back({family.layout, trip, least_step(trip, problem, any)});
   }
   std::stable_sort(families.begin(), families.end(),
                    [](const Bounded& a, const Bounded& b) { return a.mean < b.mean; });
-  double known = beat;
+  Seconds known = beat;
   bool within = true;
   const auto look_into = [&](const Layout& base) {
     if (accepting(problem, base, wanted) == 0) return;  // but for its list of stages some framework runs it

@@ -4,7 +4,6 @@
 // last one the head: what they have to recompute, and how many layers they carry, need not be the same for all.
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <vector>
 
@@ -38,20 +37,20 @@ struct StageSearch {
   bool exact = true;           ///< nothing faster was left out
 };
 
-/// Seconds that a step takes at least on any split of the layers, through which a micro-batch takes `trip` seconds.
-[[nodiscard]] double least_step(double trip, const Problem& problem, const Layout& layout);
+/// What a step takes at least on any split of the layers, through which a micro-batch takes `trip`.
+[[nodiscard]] Seconds least_step(Seconds trip, const Problem& problem, const Layout& layout);
 
-/// Of one pipeline, in `capacity` bytes and less than `beat` seconds; exact if ZeRO is 0 or 1 and no more than `most`
+/// Of one pipeline, within `capacity` and in less than `beat`; exact if ZeRO is 0 or 1 and no more than `most`
 /// ways are left to weigh.
 /// `base`: all axes but layers and recomputation. Under 1F1B the layers of each stage are chosen; other schedules keep
 /// the balanced layers, and each stage recomputes no more than it must. Ways to recompute are those of
 /// enumerate_recomputes(). Under ZeRO 0 and 1 a stage that recomputes less is taken never to make the step longer,
 /// which the law of round trips over slow, uneven stages may miss by a little.
-[[nodiscard]] StageSearch best_stages(StageModels& models, const Problem& problem, const Layout& base, double capacity,
-                                      double beat = std::numeric_limits<double>::infinity(),
+[[nodiscard]] StageSearch best_stages(StageModels& models, const Problem& problem, const Layout& base,
+                                      RealBytes capacity, Seconds beat = Seconds::infinity(),
                                       std::int64_t most = kMostWeighed);
 
 /// The same over all degrees, schedules and shardings of the problem: families in the order of a bound from below.
-[[nodiscard]] StageSearch find_stages(const Problem& problem, double capacity, double beat);
+[[nodiscard]] StageSearch find_stages(const Problem& problem, RealBytes capacity, Seconds beat);
 
 }  // namespace plan

@@ -93,10 +93,10 @@ Difference paired_difference(const Problem& problem, const Estimate& a, const Es
   return paired_difference(a.terms, b.terms, share);
 }
 
-double certain_memory(const Problem& problem) {
-  const auto memory = static_cast<double>(problem.cluster.gpu.memory.value);
+RealBytes certain_memory(const Problem& problem) {
+  const RealBytes memory = problem.cluster.gpu.memory;
   const Headroom& headroom = problem.headroom;
-  if (headroom.bytes) return memory - *headroom.bytes;
+  if (headroom.bytes) return memory - RealBytes(*headroom.bytes);
   if (headroom.share) return memory * (1 - *headroom.share);
   return memory / memory_interval(problem).high;  // the upper end of a 90 % interval: 5 % lie beyond
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <string_view>
 
+#include "formulas/real_bytes.hpp"
 #include "planner/estimate.hpp"
 #include "planner/problem/problem.hpp"
 
@@ -51,9 +52,9 @@ struct Difference {
 /// The same, with what the problem's profile measured of the two.
 [[nodiscard]] Difference paired_difference(const Problem& problem, const Estimate& a, const Estimate& b);
 
-/// Bytes that a predicted peak may reach so that it fits with 95 % certainty; where the user says how much has to stay
+/// What a predicted peak may reach so that it fits with 95 % certainty; where the user says how much has to stay
 /// free, so that this much does.
-[[nodiscard]] double certain_memory(const Problem& problem);
+[[nodiscard]] RealBytes certain_memory(const Problem& problem);
 
 /// 90 % interval of a published figure of `kind` (plan-formulas(7) D8), which also holds what tools mean by it
 /// differently.

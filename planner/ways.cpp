@@ -3,7 +3,6 @@
 #include "planner/ways.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -20,9 +19,9 @@ unsigned thread_count(const Problem& problem) {
                              : std::max(1u, std::thread::hardware_concurrency());
 }
 
-std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> families, double capacity, double slowest,
-                                  std::map<Split, Priced>& splits) {
-  std::vector<double> states;
+std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> families, RealBytes capacity,
+                                  Seconds slowest, std::map<Split, Priced>& splits) {
+  std::vector<RealBytes> states;
   std::vector<Priced*> priced;  // by family; none if nothing of it can fit
   LeastStates least(problem);
   for (const Family& family : families) {
@@ -42,7 +41,7 @@ std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> fa
   bounds.reserve(families.size());
   for (std::size_t i = 0; i < families.size(); ++i)
     bounds.push_back(priced[i] ? times.of(*priced[i]->work, families[i].layout, slowest)
-                               : LeastTime{std::numeric_limits<double>::infinity()});
+                               : LeastTime{Seconds::infinity()});
   std::vector<std::size_t> order(families.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const bool memory = problem.objective == Objective::Memory;
@@ -64,8 +63,8 @@ std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> fa
   return sorted;
 }
 
-double most_memory(const Problem& problem, bool bounds) {
-  return bounds ? usable_memory(problem, true) : std::numeric_limits<double>::infinity();
+RealBytes most_memory(const Problem& problem, bool bounds) {
+  return bounds ? usable_memory(problem, true) : RealBytes::infinity();
 }
 
 std::vector<SwitchMask> switch_choices(const Problem& problem) {
@@ -77,7 +76,7 @@ std::vector<SwitchMask> switch_choices(const Problem& problem) {
   return all;
 }
 
-std::unique_ptr<Way> switched(const Way& base, SwitchMask on, double slowest, bool bounds) {
+std::unique_ptr<Way> switched(const Way& base, SwitchMask on, Seconds slowest, bool bounds) {
   auto way = std::make_unique<Way>(with_switches(base.problem, on));
   way->problem.pareto = false;  // the front is of the job as it stands
   const bool graphs = (on & kSwitchGraphs) != 0, lighter = (on & kSwitchOptimizer) != 0;

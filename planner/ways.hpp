@@ -27,26 +27,26 @@ struct Way {
   Problem problem;
   std::map<Split, Priced> splits{};
   std::vector<Costed> families{};
-  /// By family: seconds that none of its layouts that fit and that a wanted framework runs is below, as the search
-  /// found; infinity of families that it did not look into.
-  std::vector<double> shortest{};
+  /// By family: what none of its layouts that fit and that a wanted framework runs is below, as the search found;
+  /// infinity of families that it did not look into.
+  std::vector<Seconds> shortest{};
 };
 
-/// Bytes beyond which nothing is priced.
-[[nodiscard]] double most_memory(const Problem& problem, bool bounds);
+/// Memory beyond which nothing is priced.
+[[nodiscard]] RealBytes most_memory(const Problem& problem, bool bounds);
 
 /// Prices every split of which something may fit into `capacity`, and puts the families in the order of their bounds:
-/// of what is best. Those that are surely slower than `slowest` seconds come behind, in no order, and last those of
+/// of what is best. Those that are surely slower than `slowest` come behind, in no order, and last those of
 /// which nothing fits.
-[[nodiscard]] std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> families, double capacity,
-                                                double slowest, std::map<Split, Priced>& splits);
+[[nodiscard]] std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> families,
+                                                RealBytes capacity, Seconds slowest, std::map<Split, Priced>& splits);
 
 /// Choices of the switches that a job leaves free, fewer of them first.
 [[nodiscard]] std::vector<SwitchMask> switch_choices(const Problem& problem);
 
-/// The job with some switches on, and of its families those whose layouts may take at most `slowest` seconds. Graphs
+/// The job with some switches on, and of its families those whose layouts may take at most `slowest`. Graphs
 /// shorten a pass by what the GPU waits for launches at most, and a step by no larger share of it than its passes;
 /// their pools take memory.
-[[nodiscard]] std::unique_ptr<Way> switched(const Way& base, SwitchMask on, double slowest, bool bounds);
+[[nodiscard]] std::unique_ptr<Way> switched(const Way& base, SwitchMask on, Seconds slowest, bool bounds);
 
 }  // namespace plan

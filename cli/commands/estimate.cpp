@@ -68,9 +68,8 @@ Errors impossible(const Problem& problem, const Args& args, Errors errors) {
     width = std::max(width, flags.back().size());
   }
   for (std::size_t i = 0; i < remedies.size(); ++i)
-    errors.front().help.push_back(suggestion_line(flags[i], width, remedies[i].layout,
-                                                  static_cast<double>(remedies[i].estimate.peak.value),
-                                                  static_cast<double>(remedies[i].estimate.capacity.value)));
+    errors.front().help.push_back(
+        suggestion_line(flags[i], width, remedies[i].layout, remedies[i].estimate.peak, remedies[i].estimate.capacity));
   return errors;
 }
 

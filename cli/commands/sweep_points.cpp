@@ -71,7 +71,7 @@ std::string why_not(const Plan& here, Layout old, int old_gpus) {
   if (const int rule = broken_rule(here.problem, old); rule >= 0)
     return fmt::format("the old one breaks a rule there: {}", rules()[static_cast<std::size_t>(rule)].text);
   const Estimate e = estimate(here.problem, old);
-  if (static_cast<double>(e.peak.value) > usable_memory(here.problem, false))
+  if (e.peak > usable_memory(here.problem, false))
     return fmt::format("the old one needs {} of {} GiB", gib(e.peak), gib(e.capacity));
   const double slower = e.step_time / here.best.step_time - 1;
   std::string text = fmt::format("the old one is {:.1f} % slower", 100 * slower);

@@ -112,7 +112,7 @@ struct Space {
 /// Collects the candidates of one job.
 struct Collector {
   const Problem& problem;
-  double capacity;
+  RealBytes capacity;
   std::vector<Candidate>& found;
   std::map<Split, CostModel> known{};
 
@@ -165,7 +165,7 @@ struct Collector {
 };
 
 /// Every layout of the job as it stands.
-void search_one(const Problem& problem, double capacity, std::vector<Candidate>& found) {
+void search_one(const Problem& problem, RealBytes capacity, std::vector<Candidate>& found) {
   Collector collector{problem, capacity, found};
   each_choice(problem, [&](const Layout& layout) { collector.run(layout); });
 }
@@ -208,7 +208,7 @@ Problem switched_by_hand(const Problem& problem, SwitchMask on) {
 
 std::vector<Candidate> brute_search(const Problem& problem, bool at_risk) {
   std::vector<Candidate> found;
-  const double capacity = usable_memory(problem, at_risk);
+  const RealBytes capacity = usable_memory(problem, at_risk);
   const bool launches = framework_with(problem.framework, &FrameworkRow::graphs_of_parts) != nullptr;
   const bool linked = problem.cluster.gpu.host_link.value > 0;
   const bool optimizers = linked && framework_with(problem.framework, &FrameworkRow::offloads_optimizer) != nullptr;

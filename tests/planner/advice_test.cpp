@@ -32,7 +32,7 @@ double fastest_rate(const Problem& problem) {
   const RunnableSearch found = find_runnable(problem);
   REQUIRE_FALSE(found.result.ranking.best().empty());
   return static_cast<double>(found.problem.training.tokens_per_step()) /
-         found.result.ranking.best().front().score.step_time;
+         found.result.ranking.best().front().score.step_time.value;
 }
 
 }  // namespace

@@ -55,8 +55,8 @@ TEST_CASE("terms add up to the step and categories to the stage, for whatever th
         sum += (t.*row.second).value;
       }
       CHECK(e.step_time.value == doctest::Approx(sum).epsilon(1e-12));
-      CHECK(e.step_time.value == candidate.score.step_time);
-      CHECK(static_cast<double>(e.peak.value) == candidate.score.peak);
+      CHECK(e.step_time == candidate.score.step_time);
+      CHECK(e.peak == candidate.score.peak);
       int layers = 0;
       for (const StageMemory& stage : e.stages) {
         Bytes sum_of_rows{};

@@ -152,8 +152,8 @@ TEST_CASE("a search of a job too large for its GPUs ends with what is missing, i
     CHECK(found.stats.fit >= 0);
     CHECK(found.stats.pruned >= 0);
     for (const Candidate& candidate : found.ranking.best()) {
-      CHECK(std::isfinite(candidate.score.step_time));
-      CHECK(std::isfinite(candidate.score.peak));
+      CHECK(std::isfinite(candidate.score.step_time.value));
+      CHECK(std::isfinite(candidate.score.peak.value));
     }
   }
 }

@@ -17,8 +17,8 @@ using namespace plan;
 
 namespace {
 
-double fastest(const SearchResult& result) {
-  return result.ranking.best().empty() ? 0 : result.ranking.best().front().score.step_time;
+Seconds fastest(const SearchResult& result) {
+  return result.ranking.best().empty() ? Seconds() : result.ranking.best().front().score.step_time;
 }
 
 Problem on(Problem problem, int gpus) {
@@ -43,12 +43,12 @@ TEST_CASE("more GPUs are never slower than fewer by more than a plainer layout m
   int idle = 0;
   for (int i = 0; i < oracle::rounds(12); ++i) {
     const Problem problem = free_problem(random);
-    double least = 0;  // of the fastest steps on exactly 1, 2, ... GPUs
+    Seconds least;  // of the fastest steps on exactly 1, 2, ... GPUs
     for (int gpus = 1; gpus <= 13; ++gpus) {
       const SearchResult exact = find_layouts(on(problem, gpus));
       if (!exact.ranking.best().empty() && !exact.at_risk)
-        least = least > 0 ? std::min(least, fastest(exact)) : fastest(exact);
-      if (!(least > 0)) continue;
+        least = least > Seconds() ? std::min(least, fastest(exact)) : fastest(exact);
+      if (!(least > Seconds())) continue;
       const RunnableSearch found = find_on_at_most(on(problem, gpus));
       REQUIRE_FALSE(found.result.ranking.best().empty());
       CAPTURE(i);
@@ -139,8 +139,8 @@ TEST_CASE("more memory is never slower, and a tighter headroom never faster") {
     if (base.ranking.best().empty() || base.at_risk) continue;
     Problem roomy = problem, tight = problem;
     roomy.cluster.gpu.memory = round_bytes(1.5 * static_cast<double>(problem.cluster.gpu.memory.value));
-    const auto memory = static_cast<double>(problem.cluster.gpu.memory.value);
-    tight.headroom.share = 1 - 0.9 * certain_memory(problem) / memory;  // a tenth less than fits without it
+    tight.headroom.share =
+        1 - 0.9 * certain_memory(problem) / problem.cluster.gpu.memory;  // a tenth less than fits without it
     const SearchResult more = find_layouts(roomy), less = find_layouts(tight);
     CAPTURE(i);
     CHECK(fastest(more) <= fastest(base) * (1 + 1e-12));

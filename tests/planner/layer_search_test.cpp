@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <random>
 
@@ -21,7 +20,7 @@ using namespace plan;
 
 namespace {
 
-constexpr double kForever = std::numeric_limits<double>::infinity();
+constexpr Seconds kForever = Seconds::infinity();
 
 int pick(std::mt19937& random, std::initializer_list<int> from) { return *(from.begin() + random() % from.size()); }
 
@@ -98,7 +97,7 @@ Layout with_ways(const Layout& base, const std::vector<StageStrategy>& ways, con
 
 /// All ways of all layers, one by one.
 std::optional<Score> brute_force(StageModels& models, const Problem& problem, const Layout& base,
-                                 const std::vector<StageStrategy>& ways, double capacity) {
+                                 const std::vector<StageStrategy>& ways, RealBytes capacity) {
   std::optional<Score> best;
   std::vector<int> way_of(static_cast<std::size_t>(problem.model.depth()), 0);
   for (bool more = true; more;) {
@@ -117,12 +116,12 @@ std::optional<Score> brute_force(StageModels& models, const Problem& problem, co
 }
 
 /// Peaks of the least and of the most that all layers alike take.
-std::pair<double, double> peaks(StageModels& models, const Problem& problem, const Layout& base,
-                                const std::vector<StageStrategy>& ways) {
-  double low = kForever, high = 0;
+std::pair<RealBytes, RealBytes> peaks(StageModels& models, const Problem& problem, const Layout& base,
+                                      const std::vector<StageStrategy>& ways) {
+  RealBytes low = RealBytes::infinity(), high;
   for (std::size_t way = 0; way < ways.size(); ++way) {
     const std::vector<int> all(static_cast<std::size_t>(problem.model.depth()), static_cast<int>(way));
-    const double peak = score_stages(models, problem, with_ways(base, ways, all)).peak;
+    const RealBytes peak = score_stages(models, problem, with_ways(base, ways, all)).peak;
     low = std::min(low, peak), high = std::max(high, peak);
   }
   return {low, high};
@@ -145,7 +144,7 @@ TEST_CASE("per layer: the search finds what every strategy of every layer finds"
     ++tried;
     StageModels models(problem);
     const auto [low, high] = peaks(models, problem, base, ways);
-    const double capacity = low * 0.95 + (high * 1.05 - low * 0.95) * static_cast<double>(random() % 1000) / 1000;
+    const RealBytes capacity = low * 0.95 + (high * 1.05 - low * 0.95) * static_cast<double>(random() % 1000) / 1000;
     const std::optional<Score> brute = brute_force(models, problem, base, ways, capacity);
     const StageSearch result = best_runs(models, problem, base, ways, capacity, kForever, 1 << 20);
     CHECK(result.exact);
@@ -155,9 +154,9 @@ TEST_CASE("per layer: the search finds what every strategy of every layer finds"
       continue;
     }
     CHECK(result.best->score.peak <= capacity);
-    CHECK(result.best->score.step_time == doctest::Approx(brute->step_time).epsilon(1e-9));
-    CHECK(estimate(problem, result.best->layout).step_time.value ==
-          doctest::Approx(result.best->score.step_time).epsilon(1e-9));
+    CHECK(result.best->score.step_time / brute->step_time == doctest::Approx(1).epsilon(1e-9));
+    CHECK(estimate(problem, result.best->layout).step_time / result.best->score.step_time ==
+          doctest::Approx(1).epsilon(1e-9));
     if (!result.best->layout.stages.empty()) ++mixed;
     if (have_context(ways) || base.cp > 1) ++contexts;
   }
@@ -184,12 +183,12 @@ TEST_CASE("per layer: equal layers with memory to spare do alike") {
     CAPTURE(round);
     ++tried;
     StageModels models(problem);
-    double alike = kForever;
+    Seconds alike = kForever;
     for (int way = 0; way < static_cast<int>(ways.size()); ++way) {
       const std::vector<int> all(8, way);
       alike = std::min(alike, score_stages(models, problem, with_ways(base, ways, all)).step_time);
     }
-    const StageSearch found = best_runs(models, problem, base, ways, 1e18, kForever);
+    const StageSearch found = best_runs(models, problem, base, ways, RealBytes::infinity(), kForever);
     REQUIRE(found.best);
     CHECK(found.best->score.step_time <= alike * (1 + 1e-12));
     // What is left to gain is what overlaps: of a wider replica less is reduced, gathers of ZeRO-3 hide beside the work
@@ -258,10 +257,10 @@ TEST_CASE("per layer: never worse than layers that are alike, on stacks of unequ
       const std::vector<int> all(static_cast<std::size_t>(problem.model.depth()), way);
       alike.push_back(score_stages(models, problem, with_ways(placed, ways, all)));
     }
-    std::vector<double> limits;
+    std::vector<RealBytes> limits;
     for (const Score& score : alike) limits.push_back(score.peak * 1.0000001), limits.push_back(score.peak * 1.05);
-    for (const double capacity : limits) {
-      double best = kForever;
+    for (const RealBytes capacity : limits) {
+      Seconds best = kForever;
       for (const Score& score : alike)
         if (score.peak <= capacity) best = std::min(best, score.step_time);
       if (best == kForever) continue;
@@ -284,7 +283,7 @@ TEST_CASE("per layer: no mix of tp that Galvatron runs beats what is found, what
     Problem problem = small_job(random, 3);
     problem.gpus = 4, problem.training.global_batch = 8;
     problem.fixed.cp = problem.fixed.pp = 1, problem.fixed.zero = 2;
-    const StageSearch found = find_runs(problem, 1e18, kForever);
+    const StageSearch found = find_runs(problem, RealBytes::infinity(), kForever);
     if (!found.exact) continue;
     if (found.best && !found.best->layout.stages.empty()) ++best_mixes;
     CAPTURE(round);
@@ -301,14 +300,14 @@ TEST_CASE("per layer: no mix of tp that Galvatron runs beats what is found, what
       for (int& way : way_of) way = static_cast<int>(random() % ways.size());
       Layout layout = with_ways(base, ways, way_of);
       if (!stages_fault(problem, layout).empty()) continue;
-      const double seconds = score_stages(models, problem, layout).step_time;
+      const Seconds step = score_stages(models, problem, layout).step_time;
       settle_stages(problem, layout);
       if (broken_rule(problem, layout) >= 0 || !galvatron_lacks(problem, layout).text.empty()) continue;
       ++tried;
       if (!layout.stages.empty()) ++mixes;
       CAPTURE(layout_flag(layout));
       REQUIRE(found.best);
-      CHECK(found.best->score.step_time <= seconds * (1 + 1e-9));
+      CHECK(found.best->score.step_time <= step * (1 + 1e-9));
     }
   }
   CHECK(tried > oracle::at_least(500));

@@ -74,7 +74,7 @@ TEST_CASE("lines of suggestions stand below each other, with the GiB of each") {
     const std::string flags = "--gpus " + std::to_string(random() % 100'000);
     const std::size_t width = flags.size() + random() % 4;
     const double gib = static_cast<double>(random() % 100'000) / 100, has = static_cast<double>(random() % 1000);
-    const std::string line = suggestion_line(flags, width, layout, gib * 1024 * 1024 * 1024, has * 1024 * 1024 * 1024);
+    const std::string line = suggestion_line(flags, width, layout, gib * RealBytes(1 << 30), has * RealBytes(1 << 30));
     CAPTURE(line);
     CHECK(line.starts_with(flags));
     const std::string degrees = degrees_text(layout);

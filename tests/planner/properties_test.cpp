@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <random>
 #include <span>
 
@@ -46,9 +45,9 @@ struct PartialLayouts {
       const std::vector<Recompute> recomputes = enumerate_recomputes(problem, least_deepest(problem, layout));
       const std::vector<Sharding> shardings = enumerate_shardings(problem, layout, tally);
       if (recomputes.empty() || shardings.empty()) continue;
-      const double busy = evaluator.start_recompute({});
+      const Seconds busy = evaluator.start_recompute({});
       evaluator.finish_recompute();
-      const double of_run =
+      const Seconds of_run =
           bound.of_run(layout, micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch));
       CHECK(of_run >= bound.any);
       run_of(layout, evaluator, std::max({of_run, busy, evaluator.least_time_of_any()}), bound.waits,
@@ -57,7 +56,7 @@ struct PartialLayouts {
   }
 
   /// Some lower bound of the family holds for the time and the memory of the layout at once.
-  void floors(const Layout& layout, const Evaluator& evaluator, const MemoryModel& memory, double time) {
+  void floors(const Layout& layout, const Evaluator& evaluator, const MemoryModel& memory, Seconds time) {
     const std::vector<Recompute> recomputes = enumerate_recomputes(problem, least_deepest(problem, layout));
     const CostModel costs(problem, split_of(layout));
     const SplitWork work(problem, costs);
@@ -67,7 +66,8 @@ struct PartialLayouts {
     const int fewest = fewest_layers(problem, &work, layout);
     for (const int layers : evaluator.stages().stage_layers) REQUIRE(layers >= fewest);
     const Pipeline pipeline = pipeline_of(problem, layout);
-    const double steps = least_steps(layout, pipeline.micro_batches), peak = evaluator.peak_memory(layout, memory);
+    const double steps = least_steps(layout, pipeline.micro_batches);
+    const RealBytes peak = evaluator.peak_memory(layout, memory);
     Tally tally;
     const std::vector<ShardedMemory> states =
         least_states(problem, layout, enumerate_shardings(problem, layout, tally), fewest, plain);
@@ -76,38 +76,38 @@ struct PartialLayouts {
       const ActivityMemory activity = least_activity(under, layout.vp, fewest, held(pipeline, layout.pp - 1));
       for (const ShardedMemory& one : states)
         covered = covered || (plain.least_total(one, activity) <= peak &&
-                              bound.of_run(layout, pipeline.micro_batches, steps, under.again) <= time);
+                              bound.of_run(layout, pipeline.micro_batches, steps, Seconds(under.again)) <= time);
     }
     REQUIRE(covered);
   }
 
   /// What states send comes on top of every bound: as a search finds it, before layers are placed.
-  double traffic(const Layout& layout, const Sharding& sharding) {
+  Seconds traffic(const Layout& layout, const Sharding& sharding) {
     const CostModel costs(problem, split_of(layout));
     LeastTraffic least(problem);
     least.turn_to(layout);
     return least.of(layout, {sharding}, Evaluator(problem, costs), MemoryModel(problem, layout)).front();
   }
 
-  void run_of(Layout layout, Evaluator& evaluator, double bound, double waits, const Recompute& recompute,
+  void run_of(Layout layout, Evaluator& evaluator, Seconds bound, double waits, const Recompute& recompute,
               const Sharding& sharding) {
-    const double busy = evaluator.start_recompute(recompute);
+    const Seconds busy = evaluator.start_recompute(recompute);
     evaluator.finish_recompute();
-    const double least = evaluator.least_time();
+    const Seconds least = evaluator.least_time();
     layout.recompute = recompute, layout.zero = sharding.zero, layout.shard = sharding.shard;
     const MemoryModel memory(problem, layout);
     std::vector<DataParallel> prices;
     evaluator.price_sharding(layout, memory, prices);
-    const double time = evaluator.step_time(layout, prices);
+    const Seconds time = evaluator.step_time(layout, prices);
     CAPTURE(static_cast<int>(layout.schedule));
     CAPTURE(layout.pp);
     CAPTURE(layout.vp);
     floors(layout, evaluator, memory, least);
     REQUIRE(bound <= least);
     REQUIRE(busy <= least);
-    const double sent = waits * traffic(layout, sharding);
+    const Seconds sent = waits * traffic(layout, sharding);
     REQUIRE(std::max({bound, busy, least}) + sent <= time);
-    sends += sent > 0;
+    sends += sent > Seconds();
     ++checked;
     if (recompute.kind != RecomputeKind::Full || recompute.layers == 0) return;
     Layout more = layout;
@@ -117,10 +117,10 @@ struct PartialLayouts {
       const StageSums sums = memory.sums(content);
       const ShardedMemory sharded = memory.sharded(layout, holder.first, content, sums);
       const double held = evaluator.held_by(holder.first);
-      const double floor = memory.least_total(sharded, memory.activity(layout, content, sums, held));
+      const RealBytes floor = memory.least_total(sharded, memory.activity(layout, content, sums, held));
       REQUIRE(memory.least_total(sharded, memory.activity(more, content, sums, held)) <= floor);
       const StageMemory stage = memory.stage(layout, holder.first, content, held);
-      REQUIRE(floor <= static_cast<double>(stage.total().value));
+      REQUIRE(floor <= stage.total());
     }
   }
 };
@@ -216,7 +216,8 @@ TEST_CASE("the order in which a model names its kinds of layer changes nothing")
     REQUIRE(a.ranking.best().size() == b.ranking.best().size());
     CHECK(a.stats.considered == b.stats.considered);
     for (std::size_t k = 0; k < a.ranking.best().size(); ++k)
-      CHECK(a.ranking.best()[k].score.step_time == doctest::Approx(b.ranking.best()[k].score.step_time).epsilon(1e-9));
+      CHECK(a.ranking.best()[k].score.step_time / b.ranking.best()[k].score.step_time ==
+            doctest::Approx(1).epsilon(1e-9));
   }
   CHECK(moe >= oracle::at_least(100));
 }

@@ -82,7 +82,7 @@ bool shallower(const Problem& problem, const Layout& b, const Layout& a) {
 using Allowed = std::function<bool(const Candidate&)>;
 
 /// With as many layers on every chunk, the ends counted as a layer each or not, if that is allowed and has room.
-Candidate laid(const Problem& asked, Candidate candidate, const Allowed& allowed, double capacity) {
+Candidate laid(const Problem& asked, Candidate candidate, const Allowed& allowed, RealBytes capacity) {
   const Problem problem = oracle::switched_by_hand(asked, candidate.switched);
   const int depth = problem.model.depth(), chunks = candidate.layout.pp * candidate.layout.vp;
   if (candidate.layout.pp == 1 || problem.fixed.chunk_layers) return candidate;
@@ -140,7 +140,7 @@ void check_choice(const Problem& problem, const SearchResult& found, const std::
   check_same(found.paper.best(), {*std::min_element(all.begin(), all.end(), faster)});
   REQUIRE(found.recommended);
   std::vector<Candidate> good, near;
-  const double fastest = found.ranking.best().front().score.step_time;
+  const Seconds fastest = found.ranking.best().front().score.step_time;
   for (const Candidate& candidate : some) {
     if (candidate.score.step_time <= 1.03 * fastest) good.push_back(candidate);
     if (candidate.score.step_time <= 1.05 * fastest) near.push_back(candidate);
@@ -322,12 +322,10 @@ TEST_CASE("searches under ever less memory give points of the whole front") {
     several += some.size() > 1;
     for (const Estimate& point : some) {
       CHECK(std::any_of(whole.front.members().begin(), whole.front.members().end(), [&](const Candidate& member) {
-        return member.score.step_time <= point.step_time.value * (1 + 1e-12) &&
-               member.score.peak <= static_cast<double>(point.peak.value);
+        return member.score.step_time <= point.step_time * (1 + 1e-12) && member.score.peak <= point.peak;
       }));
       CHECK(std::none_of(whole.front.members().begin(), whole.front.members().end(), [&](const Candidate& member) {
-        return member.score.step_time < point.step_time.value * (1 - 1e-9) &&
-               member.score.peak < static_cast<double>(point.peak.value);
+        return member.score.step_time < point.step_time * (1 - 1e-9) && member.score.peak < point.peak;
       }));
     }
   }

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <random>
 
@@ -53,7 +52,7 @@ struct Brute {
   StageModels& models;
   const Problem& problem;
   const Layout& base;
-  double capacity;
+  RealBytes capacity;
   std::optional<Score> best{};
 
   void run(std::vector<int>& layers, std::vector<StageStrategy>& ways, int left) {
@@ -88,14 +87,13 @@ TEST_CASE("per stage: the search finds what brute force finds") {
     // From what takes least memory to what takes most.
     Layout lean = base, rich = base;
     lean.recompute.kind = RecomputeKind::Full;
-    const double low = score_stages(models, problem, lean).peak, high = score_stages(models, problem, rich).peak;
-    const double capacity = low * 0.9 + (high * 1.1 - low * 0.9) * static_cast<double>(random() % 1000) / 1000;
+    const RealBytes low = score_stages(models, problem, lean).peak, high = score_stages(models, problem, rich).peak;
+    const RealBytes capacity = low * 0.9 + (high * 1.1 - low * 0.9) * static_cast<double>(random() % 1000) / 1000;
     Brute brute{models, problem, base, capacity};
     std::vector<int> layers;
     std::vector<StageStrategy> ways;
     brute.run(layers, ways, problem.model.depth());
-    const StageSearch result =
-        best_stages(models, problem, base, capacity, std::numeric_limits<double>::infinity(), 1 << 20);
+    const StageSearch result = best_stages(models, problem, base, capacity, Seconds::infinity(), 1 << 20);
     const std::optional<FoundStages>& found = result.best;
     REQUIRE(found.has_value() == brute.best.has_value());
     if (!found) {
@@ -104,11 +102,11 @@ TEST_CASE("per stage: the search finds what brute force finds") {
     }
     CHECK(result.exact);
     CHECK(found->score.peak <= capacity);
-    CHECK(found->score.step_time == doctest::Approx(brute.best->step_time).epsilon(1e-9));
-    CHECK(estimate(problem, found->layout).step_time.value == doctest::Approx(found->score.step_time).epsilon(1e-9));
+    CHECK(found->score.step_time / brute.best->step_time == doctest::Approx(1).epsilon(1e-9));
+    CHECK(estimate(problem, found->layout).step_time / found->score.step_time == doctest::Approx(1).epsilon(1e-9));
     if (!found->layout.stages.empty()) ++unequal;
-    const StageSearch hasty = best_stages(models, problem, base, capacity, std::numeric_limits<double>::infinity(), 0);
-    if (hasty.exact) CHECK(hasty.best->score.step_time == doctest::Approx(brute.best->step_time).epsilon(1e-9));
+    const StageSearch hasty = best_stages(models, problem, base, capacity, Seconds::infinity(), 0);
+    if (hasty.exact) CHECK(hasty.best->score.step_time / brute.best->step_time == doctest::Approx(1).epsilon(1e-9));
     left_out += !hasty.exact;
   }
   CHECK(left_out > oracle::at_least(5));
@@ -151,9 +149,9 @@ TEST_CASE("per stage: on equal layers with memory to spare, stages that are alik
     base.pp = pick(random, {2, 4}), problem.gpus = base.world();
     problem.training.global_batch = base.dp * base.micro_batch * 32;
     StageModels models(problem);
-    const std::optional<FoundStages> found = best_stages(models, problem, base, 1e18).best;
+    const std::optional<FoundStages> found = best_stages(models, problem, base, RealBytes::infinity()).best;
     REQUIRE(found);
-    const double uniform = score_stages(models, problem, base).step_time;
+    const Seconds uniform = score_stages(models, problem, base).step_time;
     CHECK(found->score.step_time <= uniform * (1 + 1e-12));
     CHECK(found->score.step_time > 0.97 * uniform);
     CHECK(found->layout.stages.empty());

@@ -29,7 +29,7 @@ double rate_of_gpu(const Problem& problem) {
   const RunnableSearch found = find_runnable(problem);
   if (found.result.ranking.best().empty()) return 0;
   return static_cast<double>(found.problem.training.tokens_per_step()) /
-         found.result.ranking.best().front().score.step_time / found.problem.gpus;
+         found.result.ranking.best().front().score.step_time.value / found.problem.gpus;
 }
 
 bool offers(const std::vector<Advice>& all, const std::string& word) {
