@@ -29,7 +29,7 @@ class StageModels {
   /// Hand-overs between neighbouring stages.
   [[nodiscard]] Hops hops(const Layout& layout) const;
   const Problem& problem(int offload);
-  /// `layout` is of one stage (layout_of_stage()).
+  /// `layout` is of one stage (layout_of_run()).
   const CostModel& costs(int offload, const Layout& layout);
   const MemoryModel& memory(int offload, const Layout& layout);
 

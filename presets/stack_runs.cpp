@@ -170,7 +170,6 @@ RunWhen read_when(yaml::Map map) {
 
 }  // namespace
 
-std::span<const RunFactRow> run_fact_rows() { return kRows; }
 std::span<const RunWhenRow> run_when_rows() { return kWhenRows; }
 
 RunEntry read_run_entry(yaml::Map& entry) {

@@ -23,9 +23,6 @@ struct RunFactRow {
   RunFactKind kind;
 };
 
-/// All of them, in the order of RunJob.
-[[nodiscard]] std::span<const RunFactRow> run_fact_rows();
-
 struct RunFact {
   const RunFactRow* row = nullptr;
   double number = 0;   ///< a truth, a count, bytes, an enumerator or bits as a number

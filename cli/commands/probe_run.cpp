@@ -201,6 +201,15 @@ void conclude(const SessionOutcome& measured, std::size_t points, ProbeOutcome& 
         fmt::format("{} of {} points were measured until then", measured.observations.size(), points));
 }
 
+/// What the sweep, the ranks beside each other and the machine warn of.
+void add_warnings(const SessionOutcome& measured, const Session& session, const Machine& machine,
+                  std::vector<ProfileWarning>& warnings) {
+  warnings.insert(warnings.end(), measured.warnings.begin(), measured.warnings.end());
+  for (const std::string& text : differences(session.ranks())) warnings.push_back({"DIFFERENT", "job", text});
+  warn_of_few_cores(session.ranks(), warnings);
+  for (const MachineFinding& f : findings(machine)) warnings.push_back({f.code, f.where, f.text});
+}
+
 }  // namespace
 
 Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& options,
@@ -251,12 +260,8 @@ Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& optio
   facts.conditions = measured.conditions;
   outcome.profile = assemble(facts, measured.observations);
   outcome.profile.skipped = measured.skipped;
-  std::vector<ProfileWarning>& warnings = outcome.profile.warnings;
-  warnings.insert(warnings.end(), measured.warnings.begin(), measured.warnings.end());
-  for (const std::string& text : differences(session->ranks())) warnings.push_back({"DIFFERENT", "job", text});
-  warn_of_few_cores(session->ranks(), warnings);
+  add_warnings(measured, *session, machine, outcome.profile.warnings);
   if (!no_nccl.empty()) outcome.profile.skipped.push_back({"collectives", no_nccl});
-  for (const MachineFinding& f : findings(machine)) warnings.push_back({f.code, f.where, f.text});
   outcome.profile.synthetic = shared_gpu(*devices);
   if (earlier) merge_profile(outcome.profile, *earlier);
   outcome.failure = measured.failure.empty() && !measured.interrupted && !earlier ? nothing_measured(measured)

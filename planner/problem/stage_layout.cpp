@@ -19,10 +19,6 @@ void leave_to_layout(StageStrategy& run, const Layout& layout) {
   for (StageStrategy& behind : run.behind) leave_to_layout(behind, layout);
 }
 
-Layout layout_of_stage(const Layout& layout, int stage) {
-  return layout_of_run(layout, layout.stages[static_cast<std::size_t>(stage)]);
-}
-
 Layout layout_of_run(const Layout& layout, const StageStrategy& own) {
   Layout out = layout;
   out.stages.clear();

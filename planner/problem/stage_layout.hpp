@@ -16,8 +16,6 @@ void leave_to_layout(StageStrategy& run, const Layout& layout);
 /// The layout of one run of layers in a pipeline whose stages differ: its own tp, cp, ZeRO and recomputation, with dp
 /// and micro_batch so that it takes as many sequences at once on as many GPUs; the pipeline is the whole one.
 [[nodiscard]] Layout layout_of_run(const Layout& layout, const StageStrategy& run);
-/// That of the first layers of a stage, counted from 0.
-[[nodiscard]] Layout layout_of_stage(const Layout& layout, int stage);
 
 /// The layout without a list, where one number says what its stages recompute: the same for all, or Megatron's block of
 /// the first layers of each stage, of which a stage with fewer layers recomputes all. `layout` has its chunk_layers.

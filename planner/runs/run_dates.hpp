@@ -7,9 +7,6 @@
 
 namespace plan {
 
-/// Months since the year 0.
-[[nodiscard]] constexpr int month_of(int year, int month) { return year * 12 + month - 1; }
-
 /// Months since the year 0 of the first date in a text: "2025-06", a container's "25.05", an article's "2410.06511".
 [[nodiscard]] std::optional<int> month_in(std::string_view text);
 
