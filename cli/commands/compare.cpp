@@ -10,6 +10,7 @@
 #include "cli/report/comparison.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/plan_json_read.hpp"
+#include "cli/request/request.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
@@ -30,28 +31,6 @@ bool is_file(const std::string& word) {
 bool is_earlier_plan(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string::npos && text[first] == '{' && text.find("\"schema\"") != std::string::npos;
-}
-
-/// Flags that were not typed, as the other side's plan states them: `plan compare main.json best` asks the same again.
-Args asked_as(Args args, const std::vector<Input>& inputs) {
-  const auto take = [&](std::string_view key, Args::Text Args::*flag) {
-    if (args.*flag) return;
-    if (const Input* input = find_input(inputs, key)) args.*flag = input->value;
-  };
-  take("model", &Args::model), take("gpus", &Args::gpus);
-  if (!args.gpu && !args.profile) take("cluster", &Args::cluster);
-  take("seq", &Args::seq), take("global_batch", &Args::global_batch);
-  take("precision", &Args::precision), take("bf16_layers", &Args::bf16_layers), take("optimizer", &Args::optimizer),
-      take("task", &Args::task);
-  take("framework", &Args::framework), take("megatron_version", &Args::megatron_version),
-      take("release", &Args::release), take("objective", &Args::objective), take("lora_rank", &Args::lora_rank),
-      take("offload", &Args::offload), take("state_formats", &Args::state_formats),
-      take("cuda_graphs", &Args::cuda_graphs), take("imbalance", &Args::imbalance), take("diloco", &Args::diloco);
-  if (const Input* slice = find_input(inputs, "slice"); slice != nullptr && slice->origin != Origin::Default)
-    take("slice", &Args::slice);
-  take("headroom", &Args::headroom);
-  if (!args.headroom && find_input(inputs, "accept_risk") != nullptr) args.accept_risk = true;
-  return args;
 }
 
 /// `launch`: the launch file that is the other side, whose model, GPUs and training this one is asked for; or empty.

@@ -42,6 +42,10 @@ struct Asked {
 /// Every key of a word that states something of the job, in the order of plan-budget(5); `--KEY` is its flag.
 [[nodiscard]] const std::vector<std::string_view>& job_words();
 
+/// Flags that were not typed, as the inputs of another plan state them: the same job, on the same GPUs, for the same
+/// objective. Its layout is its own.
+[[nodiscard]] Args asked_as(Args args, const std::vector<Input>& inputs);
+
 /// What a command line asks for.
 [[nodiscard]] Asked asked_of(const Args& args);
 

@@ -9,6 +9,7 @@
 #include "cli/request/args.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/options.hpp"
+#include "cli/request/plan_json_read.hpp"
 #include "cli/request/releases.hpp"
 #include "cli/request/request.hpp"
 #include "cli/request/switches.hpp"
@@ -319,6 +320,20 @@ Request overlaid(Request base, const Request& over) {
   if (over.pool_layouts) base.pool_layouts = over.pool_layouts;
   if (over.files) base.files = over.files;
   return base;
+}
+
+Args asked_as(Args args, const std::vector<Input>& inputs) {
+  const bool hardware = args.gpu || args.profile;
+  for (const WordRow& row : kWords) {
+    const bool own = row.key == "layout" || row.key == "gpu" || row.key == "profile" ||
+                     (row.key == "cluster" && hardware) || (!row.of_job && row.key != "objective");
+    if (own || args.*row.flag) continue;
+    const Input* input = find_input(inputs, row.key);
+    const bool figured = row.key == "slice" && input != nullptr && input->origin == Origin::Default;
+    if (input != nullptr && !figured) args.*row.flag = input->value;
+  }
+  if (!args.headroom && find_input(inputs, "accept_risk") != nullptr) args.accept_risk = true;
+  return args;
 }
 
 }  // namespace plan
