@@ -24,6 +24,7 @@ struct Error {
   std::vector<std::string> facts{};  ///< further `=` lines: what led to it
   std::vector<std::string> help{};   ///< each one a change that works
   Place place{};
+  bool of_launch_file = false;  ///< its words are a launch file's own, however they look
   bool operator==(const Error&) const = default;
 };
 

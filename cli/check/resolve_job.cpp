@@ -51,9 +51,12 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-/// "write `--gpus 16384`; see `plan --help`" as it is written in a budget: "write `gpus: 16384`".
-void spell_as_keys(std::string& text) {
+/// "write `--gpus 16384`; see `plan --help`" as it is written in a budget: "write `gpus: 16384`". Of a launch file only
+/// what helps, and of that only words that no framework has.
+void spell_as_keys(std::string& text, bool of_launch_file) {
+  constexpr std::string_view kOurs[] = {"gpus", "gpu", "cluster", "layout", "framework"};
   for (const std::string_view key : job_words()) {
+    if (of_launch_file && std::find(std::begin(kOurs), std::end(kOurs), key) == std::end(kOurs)) continue;
     std::string flag = "--" + std::string(key);
     std::replace(flag.begin(), flag.end(), '_', '-');
     replace_all(text, flag + "`", std::string(key) + "`");
@@ -63,8 +66,8 @@ void spell_as_keys(std::string& text) {
 }
 
 Error in_budget(Error error, const BudgetJob& job) {
-  spell_as_keys(error.message);
-  for (std::string& help : error.help) spell_as_keys(help);
+  if (!error.of_launch_file) spell_as_keys(error.message, false);
+  for (std::string& help : error.help) spell_as_keys(help, error.of_launch_file);
   const bool missing = error.code == "missing_flag";
   if (missing && !job.from.empty()) {
     error.message += fmt::format(": neither the budget nor `{}` states it", job.from.front().text);

@@ -303,6 +303,8 @@ Result<Problem> resolve_problem(const Asked& asked) {
   Request request = read_words(asked, mistakes);
   if (!asked.from.empty()) {
     Result<Request> files = read_files(asked, request);
+    if (!files)
+      for (Error& error : files.error()) error.of_launch_file = error.code != "missing_flag";
     if (!keep_errors(mistakes, files)) return fail(std::move(mistakes));
     request = overlaid(std::move(*files), request);
   }

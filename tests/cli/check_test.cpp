@@ -125,7 +125,7 @@ TEST_CASE("each kind of change fails with its line and cause, and each suggestio
 
 TEST_CASE("recompute that was dropped") {
   const Folder folder;
-  const std::string limits = "  memory.peak: at most 40 GiB\n";
+  const std::string limits = "  memory.peak: at most 46 GiB\n";
   folder.write("b.yaml", budget("tp1,pp2,mb2,zero1,recompute=full", limits));
   const Ran main = run({"check", "--budget", "b.yaml", "--json"});
   REQUIRE(main.status == 0);
@@ -221,6 +221,27 @@ TEST_CASE("mistakes in words of a job are told in the budget's terms, at its lin
   folder.write("b.yaml", "budget: 1\ngpus: 8\n");
   const Ran missing = run({"check", "--budget", "b.yaml"});
   CHECK(missing.err.find("error: `model` is missing\n  --> b.yaml:1:1") == 0);
+}
+
+TEST_CASE("mistakes in a launch file keep the file's own words, whatever a budget calls its keys") {
+  const Folder folder;
+  const std::string job =
+      "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 "
+      "--seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 "
+      "--vocab-size 32000 --eval-interval 1000 ";
+  folder.write("b.yaml", "budget: 1\ngpus: 8 x h100-sxm\nfrom: train.sh\n");
+  for (const char* words : {"--optimizer foo", "--optimizer sgdd", "--lora-rank x", "--task nothing"}) {
+    folder.write("train.sh", job + words + "\n");
+    const Ran estimated = run({"estimate", "--from", "train.sh", "--gpus", "8", "--gpu", "h100-sxm"});
+    const Ran checked = run({"check", "--budget", "b.yaml"});
+    CAPTURE(std::string(words));
+    if (estimated.status != 2) continue;  // no flag of Megatron's, or one that weighs nothing
+    std::istringstream lines(estimated.err);
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with("error: ")) CHECK_MESSAGE(checked.err.find(line + "\n") != std::string::npos, checked.err);
+  }
+  folder.write("train.sh", job + "--optimizer foo\n");
+  CHECK(run({"check", "--budget", "b.yaml"}).err.find("`--optimizer`") != std::string::npos);
 }
 
 TEST_CASE("the same bytes every time, in every format") {
