@@ -309,14 +309,16 @@ void blame_memory(Error& error, const Problem& problem) {
   }
   if (found.ranking.best().empty()) return;
   const Candidate& closest = found.ranking.best().front();
-  const RealBytes capacity = problem.cluster.gpu.memory;
+  const bool stated = problem.headroom.bytes || problem.headroom.share;
+  const RealBytes capacity = stated ? usable_memory(problem, false) : RealBytes(problem.cluster.gpu.memory);
   const CostModel costs(problem, split_of(closest.layout));
   const Estimate detail = estimate(raised, closest.layout);
   const StageMemory& worst = detail.stages[static_cast<std::size_t>(detail.peak_stage)];
   const Bytes states = worst.weights + worst.grads + worst.optimizer;
   error.message = "no layout fits: " + problem.model.name + " needs at least " + gib(closest.score.peak) +
                   " on each of " + std::to_string(problem.gpus) + " GPUs; " + problem.cluster.gpu.name + " has " +
-                  gib(capacity);
+                  gib(RealBytes(problem.cluster.gpu.memory)) +
+                  (stated ? ", " + gib(capacity) + " beside `--headroom`" : "");
   error.facts.push_back("closest: " + degrees_text(closest.layout) + ", over by " + gib(closest.score.peak - capacity));
   error.facts.push_back("weights, gradients and optimizer alone take " + gib(states) + " there");
 }

@@ -8,6 +8,7 @@
 
 #include "cli/launch/launch.hpp"
 #include "cli/request/draft.hpp"
+#include "cli/request/plan_json_read.hpp"
 #include "cli/request/releases.hpp"
 #include "cli/request/switches.hpp"
 #include "cli/request/unstated.hpp"
@@ -99,7 +100,11 @@ void resolve_batch(Draft& draft) {
       if (const std::int64_t all = batch_of_ranks(*stated->value.ranks, draft.problem.fixed, draft.problem.gpus);
           all > 0) {
         batch = all;
-        return settle({"global_batch", {}, Origin::File, stated->value.ranks->where});
+        // A framework's default where the file states none.
+        const Input* own = draft.request.files ? find_input(draft.request.files->inputs, "global_batch") : nullptr;
+        return settle(own != nullptr && own->origin == Origin::Default
+                          ? *own
+                          : Input{"global_batch", {}, Origin::File, stated->value.ranks->where});
       }
     if (stated->value.sequences > 0) {
       batch = stated->value.sequences;
