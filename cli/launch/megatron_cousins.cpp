@@ -8,6 +8,7 @@
 
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/dialect.hpp"
+#include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -55,6 +56,8 @@ constexpr std::string_view kNeoxDerived[] = {"pipe_parallel_size",
                                              "attention_config",
                                              "optimizer.type",
                                              "mlp_type",
+                                             "mlp_multiple_of",
+                                             "expansion_factor",
                                              "use_bias_in_attn_linear",
                                              "use_bias_in_mlp"};
 
@@ -131,7 +134,22 @@ void unused(const DialectKeys& keys, std::string_view key, MegatronArgs& args, s
 }
 
 void gated(MegatronArgs& args, const std::string& activation, const std::string& where) {
-  if (activation.find("glu") != std::string::npos) set(args, "swiglu", "", where);
+  if (activation.find("glu") != std::string::npos || activation == "bilinear") set(args, "swiglu", "", where);
+}
+
+/// The feed-forward as GPT-NeoX builds it: where it is gated, it has as many weights as one of `intermediate_size` that
+/// is not, so its own width is a third of that (gpt-neox main, model/transformer.py, ParallelMLP).
+void derive_neox_width(const DialectKeys& keys, MegatronArgs& args) {
+  const double hidden = number_of(keys, "hidden_size"), stated = number_of(keys, "intermediate_size"),
+               factor = parse_number(word_of(keys, "expansion_factor")).value_or(4);
+  if (hidden <= 0 || args.has("num-experts") || lowered(word_of(keys, "mlp_type")) == "llama") return;
+  auto width = static_cast<std::int64_t>(stated > 0 ? stated : factor * hidden);
+  if (args.has("swiglu")) width = width * 2 / 3 / 2;
+  const std::int64_t multiple = std::max(1, number_of(keys, "mlp_multiple_of"));
+  const std::string key = stated > 0                          ? "intermediate_size"
+                          : keys.contains("expansion_factor") ? "expansion_factor"
+                                                              : "activation";
+  set(args, "ffn-hidden-size", fmt::format("{}", (width + multiple - 1) / multiple * multiple), where_of(keys, key));
 }
 
 /// Attention's kernel, which is PyTorch's own unless every layer is said to use flash attention, the shape of the
@@ -189,6 +207,7 @@ void derive_neox(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
   if (!args.has("hidden-dropout")) set(args, "hidden-dropout", "0", "");
   if (!args.has("tokenizer-type")) set(args, "tokenizer-type", "GPT2BPETokenizer", "");
   derive_neox_layers(keys, args);
+  derive_neox_width(keys, args);
   const std::string optimizer = lowered(word_of(keys, "optimizer.type"));
   if (optimizer == "sgd") set(args, "optimizer", "sgd", where_of(keys, "optimizer.type"));
   if (!optimizer.empty() && optimizer != "sgd" && optimizer != "adam" && optimizer != "adamw")

@@ -289,6 +289,7 @@ void numbers(Builder& builder) {
                                      "moe-shared-expert-intermediate-size",
                                      "vocab-size",
                                      "padded-vocab-size",
+                                     "make-vocab-size-divisible-by",
                                      "max-position-embeddings"};
   for (const char* flag : kCounts) {
     if (!builder.args.has(flag)) continue;
