@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/request/json_source.hpp"
 #include "cli/request/layout_flag.hpp"
@@ -36,7 +37,13 @@ int degree(const JsonFields& fields, std::string_view key, std::int64_t least = 
   return static_cast<int>(fields.whole(key, least, most));
 }
 Bytes bytes(const JsonFields& fields, std::string_view key) { return Bytes(fields.whole(key)); }
-Seconds seconds(const JsonFields& fields, std::string_view key) { return Seconds(fields.number(key)); }
+Seconds seconds(const JsonFields& fields, std::string_view key) {
+  constexpr double kMost = 1e12;  // beyond any step
+  const double number = fields.number(key);
+  if (number <= kMost) return Seconds(number);
+  fields.error(key, "out_of_range", fmt::format("`{}` is out of range", fields.path_of(key)));
+  return {};
+}
 
 /// The value of an axis, by its kind.
 void read_value(const JsonFields& fields, const LayoutAxis<int>& axis, Layout& layout) {
@@ -212,6 +219,22 @@ Communication read_communication(const JsonFields& fields) {
   return c;
 }
 
+/// What a plan says twice: one that was edited by hand says it in one place alone.
+void judge_sums(const JsonFields& fields, const Estimate& e) {
+  constexpr double kRounding = 1e-6;
+  if (!fields.present() || !fields.has("step_time_s") || !fields.has("terms_s")) return;
+  const auto wrong = [&](const char* key, const std::string& why) {
+    fields.error(key, "bad_value", fmt::format("`{}` {}", fields.path_of(key), why));
+  };
+  const double step = e.step_time.value, sum = e.terms.total().value;
+  if (!(std::abs(step - sum) <= kRounding * std::max(step, sum))) wrong("step_time_s", "is not the sum of `terms_s`");
+  if (e.step_time_low > e.step_time || e.step_time_high < e.step_time)
+    wrong("step_time_s", "lies outside its own interval");
+  if (e.peak.value > 0 && e.peak_stage < static_cast<int>(e.stages.size()) &&
+      !(e.peak == e.stages[static_cast<std::size_t>(e.peak_stage)].total()))
+    wrong("memory", "has another `peak_bytes` than its `peak_stage`");
+}
+
 Estimate read_estimate(const JsonFields& fields) {
   Estimate e;
   read_layout_fields(fields.object("layout"), e);
@@ -222,6 +245,7 @@ Estimate read_estimate(const JsonFields& fields) {
   e.mfu = {mfu.number("model_causal"), mfu.number("model_full"), mfu.number("hardware")};
   e.terms = read_terms(fields.object("terms_s"));
   read_memory(fields.object("memory"), e);
+  judge_sums(fields, e);
   for (const JsonFields& row : fields.objects("communication")) e.communication.push_back(read_communication(row));
   return e;
 }

@@ -180,6 +180,26 @@ TEST_CASE("a key less or a value of another kind is a mistake that names the key
   }
 }
 
+TEST_CASE("figures that a plan states twice agree") {
+  const Json whole = Json::parse(json_report(hybrid(), {}));
+  const auto refused = [&](const char* pointer, double factor, const char* key) {
+    Json edited = whole;
+    Json& value = edited.at(Json::json_pointer(pointer));
+    if (value.is_number_integer())
+      value = static_cast<std::int64_t>(factor * value.get<double>());
+    else
+      value = factor * value.get<double>();
+    const Result<EarlierPlan> read = read_plan_json(edited.dump(1), "a.json");
+    CAPTURE(pointer);
+    CHECK_FALSE(read.has_value());
+    if (!read) CHECK(any_names(read.error(), key));
+  };
+  for (const double factor : {0.5, 1.01, 2.0, 1e300}) refused("/best/step_time_s", factor, "step_time_s");
+  refused("/best/terms_s/compute", 1.5, "step_time_s");
+  refused("/best/step_time_low_s", 100, "step_time_s");
+  refused("/best/memory/peak_bytes", 0.5, "memory");
+}
+
 TEST_CASE("mistakes have places, all at once") {
   std::string text = json_report(sample::plan(), {});
   const auto replace = [&](const std::string& from, const std::string& to) {
