@@ -284,7 +284,9 @@ void judge_words(Draft& draft) {
   draft.refuse_all(meaningless_words(problem, typed), {"layout"});
   judge_offload(draft);
   for (Error& error : unsupported_hardware(problem))
-    draft.refuse(error, {error.code == "unsupported_precision" ? "precision" : "framework"});
+    draft.refuse(error, {error.code == "unsupported_precision" ? "precision"
+                         : error.code == "unsupported_task"    ? "task"
+                                                               : "framework"});
 }
 
 /// Fixed axes whose product no job has would overflow before the rule that they make up all GPUs refuses them.

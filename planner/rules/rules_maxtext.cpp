@@ -50,6 +50,8 @@ std::string_view maxtext_lacks(const Model& model) {
 constexpr Rule kRules[] = {
     {"maxtext_model", "MaxText builds the model's layers", Level::Grid, kMaxtext,
      [](const Problem& p, const Layout&) { return p.built || maxtext_lacks(p.model).empty(); }},
+    {"maxtext_adapters", "MaxText's jobs train whole models here, no adapters", Level::Grid, kMaxtext,
+     [](const Problem& p, const Layout&) { return p.built || !p.training.adapters(); }},
     {"maxtext_precision", "MaxText trains in fp32, bf16, fp8 or mxfp8 of Transformer Engine", Level::Grid, kMaxtext,
      [](const Problem& p, const Layout&) { return known_precision(p.training.precision); }},
     {"maxtext_bf16_layers", "MaxText quantises all layers alike", Level::Grid, kMaxtext,

@@ -53,6 +53,11 @@ std::string_view torchtitan_lacks(const Model& model) {
 constexpr Rule kRules[] = {
     {"torchtitan_model", "torchtitan builds the model's layers", Level::Grid, kTorchtitan,
      [](const Problem& p, const Layout&) { return p.built || torchtitan_lacks(p.model).empty(); }},
+    // torchtune's recipe lora_finetune_distributed, which tuning_write.cpp writes.
+    {"torchtitan_adapters", "adapters train under FSDP alone (torchtune)", Level::Grid, kTorchtitan,
+     [](const Problem& p, const Layout& l) {
+       return p.built || !p.training.adapters() || (l.tp == 1 && l.cp == 1 && l.pp == 1);
+     }},
     {"torchtitan_precision", "torchtitan trains in fp32, bf16, fp8 (tensorwise) or mxfp8", Level::Grid, kTorchtitan,
      [](const Problem& p, const Layout&) { return known_precision(p.training.precision); }},
     {"torchtitan_kv_heads", "torchtitan's tp divides the KV heads", Level::Grid, kTorchtitan,

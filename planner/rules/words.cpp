@@ -2,6 +2,7 @@
 #include "planner/rules/words.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -296,6 +297,21 @@ std::optional<Error> unbuilt_model(const Problem& problem) {
   return error;
 }
 
+bool concerns_adapters(const Rule& rule) { return rule.code.ends_with("_adapters"); }
+
+/// Frameworks that train the job's adapters, whatever else they lack.
+std::vector<std::string_view> adapter_trainers(const Problem& problem) {
+  std::vector<std::string_view> names;
+  for (const FrameworkRow& row : frameworks()) {
+    const auto refuses = [&](const Rule& rule) {
+      return concerns_adapters(rule) && (rule.frameworks & framework_bit(row.framework)) != 0 &&
+             !rule.holds(problem, {});
+    };
+    if (named(row.framework) && std::none_of(rules().begin(), rules().end(), refuses)) names.push_back(row.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 Errors unsupported_hardware(const Problem& problem) {
@@ -314,13 +330,20 @@ Errors unsupported_hardware(const Problem& problem) {
                                       : fmt::format("these do: {}", others)}});
   }
   if (std::optional<Error> error = unbuilt_model(problem)) errors.push_back(*std::move(error));
-  for (const Rule& rule : rules())
-    if (rule.frameworks != kAllFrameworks && (rule.frameworks & framework_bit(problem.framework)) != 0 &&
-        rule.level == Level::Grid && concerns_precision(rule) && !rule.holds(problem, {}))
+  for (const Rule& rule : rules()) {
+    const bool own = rule.frameworks != kAllFrameworks && (rule.frameworks & framework_bit(problem.framework)) != 0;
+    if (!own || rule.level != Level::Grid || rule.holds(problem, {})) continue;
+    if (concerns_precision(rule))
       errors.push_back({"unsupported_precision",
                         fmt::format("`--precision {}`: {}", name(problem.training.precision), rule.text),
                         {},
                         {}});
+    if (concerns_adapters(rule))
+      errors.push_back({"unsupported_task",
+                        fmt::format("`--task {}`: {}", name(problem.training.task), rule.text),
+                        {},
+                        {fmt::format("these do: {}", fmt::join(adapter_trainers(problem), ", "))}});
+  }
   if (const Precision precision = problem.training.precision; !multiplies(gpu, precision))
     errors.push_back({"unsupported_precision",
                       fmt::format("`--precision {}`: {} has no matrix units for it", name(precision), gpu.name),
