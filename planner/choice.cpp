@@ -21,7 +21,7 @@ namespace {
 Problem under(const Problem& problem, const FrameworkRow& row) {
   Problem own = problem;
   own.framework = row.framework;
-  if (row.framework != problem.framework) own.training.stack = row.stack;
+  if (row.framework != problem.framework) own.training.stack = stack_on(row, problem.cluster.gpu);
   return own;
 }
 

@@ -77,7 +77,8 @@ ChangedJob under(const FrameworkRow& row, const Problem& problem, const std::str
   change.flag = framework_flag(row) + " " + words;
   change.problem.framework = row.framework;
   Stack& stack = change.problem.training.stack;
-  if (stack == framework_row(problem.framework).stack) stack = row.stack;
+  const Gpu& gpu = problem.cluster.gpu;
+  if (stack == stack_on(framework_row(problem.framework), gpu)) stack = stack_on(row, gpu);
   return change;
 }
 
@@ -123,6 +124,9 @@ std::vector<ChangedJob> other_gpus(const Problem& problem) {
                                     : problem.alternatives) {
     ChangedJob change{"--gpu " + cluster.gpu.name, problem};
     change.problem.cluster = cluster;
+    const FrameworkRow& row = framework_row(problem.framework);
+    if (problem.training.stack == stack_on(row, problem.cluster.gpu))
+      change.problem.training.stack = stack_on(row, cluster.gpu);
     if (unsupported_hardware(change.problem).empty()) changes.push_back(std::move(change));
   }
   return changes;

@@ -210,10 +210,16 @@ MegatronGroup expert_arguments(const Plan& plan) {
   put(out, "moe-router-load-balancing-type", std::string(router.loss));
   put(out, "moe-aux-loss-coeff", std::string(router.coefficient));
   if (stack.grouped_gemm) put(out, "moe-grouped-gemm");
-  put(out, "moe-token-dispatcher-type", stack.dedup_dispatch ? "flex" : "alltoall");
-  if (stack.dedup_dispatch) put(out, "moe-flex-dispatcher-backend", "deepep");
+  const Layout& layout = plan.best.layout;
+  const bool once = stack.dedup_dispatch && layout.ep * layout.etp > 1;  // flex has nothing to send else, and says so
+  put(out, "moe-token-dispatcher-type", once ? "flex" : "alltoall");
+  // HybridEP knows NVLink domains of several nodes; before core 0.16 DeepEP is the only one.
+  const Cluster& cluster = plan.problem.cluster;
+  const bool domain = cluster.scale_up_size() > cluster.gpus_per_node;
+  const bool hybrid = domain && (plan.problem.release == 0 || plan.problem.release >= 16);
+  if (once) put(out, "moe-flex-dispatcher-backend", hybrid ? "hybridep" : "deepep");
   put(out, "moe-router-dtype", "fp32");
-  if (stack.ep_overlap && plan.best.layout.ep > 1) put(out, "overlap-moe-expert-parallel-comm");
+  if (stack.ep_overlap && layout.ep > 1) put(out, "overlap-moe-expert-parallel-comm");
   return {"MOE_ARGS", std::move(out)};
 }
 

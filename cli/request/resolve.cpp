@@ -144,7 +144,7 @@ void resolve_training(Draft& draft) {
   if (request.framework) problem.framework = request.framework->value;
   problem.built = request.files && request.framework && !request.framework->by_person;
   const FrameworkRow& row = framework_row(problem.framework);
-  if (!software || request.framework->by_person) problem.training.stack = row.stack;
+  if (!software || request.framework->by_person) problem.training.stack = stack_on(row, problem.cluster.gpu);
   if (request.framework)
     problem.inputs.push_back(request.framework->input);
   else

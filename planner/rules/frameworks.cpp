@@ -29,6 +29,13 @@ std::string_view lacks(const FrameworkRow& row, const Problem& problem) {
   return row.lacks == nullptr || problem.built ? std::string_view() : row.lacks(problem.model);
 }
 
+Stack stack_on(const FrameworkRow& row, const Gpu& gpu) {
+  Stack stack = row.stack;
+  if (gpu.architecture != Architecture::Hopper && gpu.architecture != Architecture::Blackwell)
+    stack.dedup_dispatch = false;
+  return stack;
+}
+
 std::optional<Framework> find_framework(std::string_view name) {
   for (const FrameworkRow& row : frameworks())
     if (row.name == name) return row.framework;

@@ -54,6 +54,10 @@ struct FrameworkRow {
 [[nodiscard]] inline const FrameworkRow& framework_row(Framework framework) {
   return frameworks()[static_cast<std::size_t>(framework)];
 }
+/// A framework's software on these GPUs. What sends a token once to each node (DeepEP, HybridEP) runs on NVIDIA's
+/// Hopper and Blackwell alone (Megatron core, transformer/moe/README.md).
+[[nodiscard]] Stack stack_on(const FrameworkRow& row, const Gpu& gpu);
+
 [[nodiscard]] std::optional<Framework> find_framework(std::string_view name);
 
 /// The framework that is asked for, or the first of all where that is left open, if its row has the property: a member

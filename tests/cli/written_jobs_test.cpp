@@ -124,3 +124,40 @@ TEST_CASE("twelve jobs and every framework: read back at the same memory and tim
                   row.first);
   CHECK(written["megatron-lm"] >= 11);  // adapters are another tool's
 }
+
+TEST_CASE("a plan, the same asked of Megatron, and the files written of it are one job at one time") {
+  for (const std::vector<std::string>& job : std::vector<std::vector<std::string>>{
+           {"--model", "deepseek-v3", "--gpus", "2048", "--cluster", "h800"},
+           {"--model", "deepseek-v3", "--gpus", "2048", "--precision", "fp8"},
+           {"--model", "qwen3-235b-a22b", "--gpus", "256"},
+           {"--model", "qwen3-30b-a3b", "--gpus", "16"},
+           {"--model", "gpt-oss-120b", "--gpus", "64", "--gpu", "gb200"},
+           {"--model", "mixtral-8x22b", "--gpus", "64", "--gpu", "a100-sxm-80gb"},  // no DeepEP there
+           {"--model", "llama3-70b", "--gpus", "64"}}) {
+    std::string words;
+    for (const std::string& word : job) words += word + " ";
+    CAPTURE(words);
+    const Json any = run_json(job);
+    REQUIRE(any["runs_on"][0] == "megatron");
+    std::vector<std::string> named = job;
+    named.insert(named.end(), {"--framework", "megatron"});
+    const Json megatron = run_json(named);
+    CHECK(megatron["best"]["step_time_s"] == any["best"]["step_time_s"]);
+    CHECK(megatron["best"]["layout"] == any["best"]["layout"]);
+    const Folder folder;
+    std::vector<std::string> emit = {"emit", "megatron-lm", "-o", "run"};
+    emit.insert(emit.end(), job.begin(), job.end());
+    REQUIRE(run(emit).status == 0);
+    std::vector<std::string> from = {"estimate"};
+    for (const auto& entry : fs::directory_iterator("run")) from.insert(from.end(), {"--from", entry.path().string()});
+    for (std::size_t i = 0; i + 1 < job.size(); ++i)
+      if (job[i] == "--cluster" || job[i] == "--gpu") from.insert(from.end(), {job[i], job[i + 1]});
+    if (job.size() == 4) from.insert(from.end(), {"--cluster", "dgx-h100"});
+    const Json read = run_json(from);
+    REQUIRE(read.contains("best"));
+    const double time = any["best"]["step_time_s"], written = read["best"]["step_time_s"];
+    CHECK(std::abs(written / time - 1) < 0.001);
+    const double peak = any["best"]["memory"]["peak_bytes"], got = read["best"]["memory"]["peak_bytes"];
+    CHECK(std::abs(got / peak - 1) < 0.002);
+  }
+}
