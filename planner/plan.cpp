@@ -99,8 +99,7 @@ void add_framework_note(Plan& plan, const Problem& asked, const RunnableSearch& 
 void add_switch_note(Plan& plan) {
   const std::vector<std::string>& on = plan.best.switches;
   if (!on.empty())
-    plan.notes.push_back({"switched_on", fmt::format("the search turned on `{}`: without, nothing that fits is as fast",
-                                                     fmt::join(on, "` and `"))});
+    plan.notes.push_back({"switched_on", fmt::format("the search turned on `{}`", fmt::join(on, "` and `"))});
 }
 
 /// Says how many GPUs the plan leaves idle, and what they would bring.

@@ -195,6 +195,16 @@ void leave_unwritten_switches(const Args& args, const Problem& problem, const Em
   plan = *std::move(without);
 }
 
+/// The job with the axes that few dialects have words for left as every framework has them, unless they are fixed:
+/// hundreds of the best layouts may agree in one of those.
+Problem with_common_words(const Problem& problem) {
+  Problem common = problem;
+  if (!common.fixed.shard) common.fixed.shard = 0;
+  if (!common.fixed.order) common.fixed.order = Layout{}.order;
+  if (!common.fixed.cp_kind) common.fixed.cp_kind = Layout{}.cp_kind;
+  return common;
+}
+
 /// The files of the best layout; where the dialect has no words for it, of the next best one that it has words for.
 /// `plan` holds the layout that is written, and a note says what was passed over.
 Result<std::vector<LaunchFile>> write_best(const Args& args, const EmitOptions& options, Plan& plan, Streams& streams) {
@@ -202,24 +212,27 @@ Result<std::vector<LaunchFile>> write_best(const Args& args, const EmitOptions& 
   const auto written = [&](const Plan& candidate) { return write_launch(args.words[0], candidate, options); };
   Result<std::vector<LaunchFile>> files = written(plan);
   if (files || files.error().front().code != "not_expressible") return files;
-  Problem wide = plan.problem;
-  wide.top = kMostTried;
-  const Result<Plan> more = search_with_progress(wide, streams);
-  if (!more) return files;
-  for (const RunnerUp& next : more->runners_up) {
-    Plan candidate = plan;
-    candidate.best = next.estimate;
-    Result<std::vector<LaunchFile>> other = written(candidate);
-    if (!other) continue;
-    const double longer = next.estimate.step_time.value / plan.best.step_time.value - 1;
-    candidate.notes.push_back(
-        {"next_best",
-         fmt::format("{}: `{}` is the best that it has words for; `{}` is passed over, whose step takes "
-                     "{:.1f} % {}",
-                     files.error().front().message, layout_flag(next.estimate.layout), layout_flag(plan.best.layout),
-                     100 * std::abs(longer), longer < 0 ? "longer" : "less")});
-    plan = std::move(candidate);
-    return other;
+  for (Problem wide : {plan.problem, with_common_words(plan.problem)}) {
+    wide.top = kMostTried;
+    const Result<Plan> more = search_with_progress(wide, streams);
+    if (!more) continue;
+    std::vector<const Estimate*> all = {&more->best};
+    for (const RunnerUp& next : more->runners_up) all.push_back(&next.estimate);
+    for (const Estimate* next : all) {
+      Plan candidate = plan;
+      candidate.best = *next;
+      Result<std::vector<LaunchFile>> other = written(candidate);
+      if (!other) continue;
+      const double longer = next->step_time.value / plan.best.step_time.value - 1;
+      candidate.notes.push_back(
+          {"next_best",
+           fmt::format("{}: `{}` is the best that it has words for; `{}` is passed over, whose step takes "
+                       "{:.1f} % {}",
+                       files.error().front().message, layout_flag(next->layout), layout_flag(plan.best.layout),
+                       100 * std::abs(longer), longer < 0 ? "longer" : "less")});
+      plan = std::move(candidate);
+      return other;
+    }
   }
   return files;
 }

@@ -24,7 +24,7 @@ std::map<std::string, std::string> files_in(const std::string& folder) {
 /// Dialects whose files are overrides of a recipe that names the model.
 bool leaves_model_open(const std::string& format) {
   return format == "megatron-bridge" || format == "verl" || format == "nemo-rl" || format == "ms-swift" ||
-         format == "llama-factory";
+         format == "llama-factory" || format == "galvatron";
 }
 
 struct Asked {
