@@ -65,8 +65,7 @@ Seconds attention_backward_time(const Gpu& gpu, const AttentionWork& work) {
 }
 
 Seconds memory_bound_time(const Gpu& gpu, RealBytes bytes, double kernels) {
-  const double rate = gpu.memory_efficiency * (gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth.value : 1e12);
-  return Seconds(bytes.value / rate + kernels * gpu.kernel_floor.value);
+  return Seconds(memory_bound_law<double>(gpu, bytes.value, kernels));
 }
 
 }  // namespace plan

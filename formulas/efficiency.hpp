@@ -4,6 +4,7 @@
 
 #include "formulas/cluster.hpp"
 #include "formulas/real_bytes.hpp"
+#include "formulas/traced.hpp"
 #include "formulas/units.hpp"
 
 namespace plan {
@@ -74,6 +75,15 @@ struct AttentionWork {
 
 /// Memory-bound work: `bytes` read and written in `kernels` kernels.
 [[nodiscard]] Seconds memory_bound_time(const Gpu& gpu, RealBytes bytes, double kernels = 1);
+/// Its law. V: double, or Traced for who asks how.
+template <class V>
+V memory_bound_law(const Gpu& gpu, const V& bytes, const V& kernels) {
+  constexpr double kUnknown = 1e12;
+  const double bandwidth = gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth.value : kUnknown;
+  const V rate = symbol<V>("e", gpu.memory_efficiency, "share of the bandwidth that kernels reach", "GPU preset") *
+                 symbol<V>("W", bandwidth, "bytes a second of memory", "GPU preset");
+  return bytes / rate + kernels * symbol<V>("f", gpu.kernel_floor.value, "least seconds of a kernel", "GPU preset");
+}
 
 /// Bytes over the wire per rank and byte of collective size, nccl-tests' factor: 2(n-1)/n for all-reduce, (n-1)/n for
 /// all-gather, reduce-scatter and all-to-all, 1 for send and broadcast.

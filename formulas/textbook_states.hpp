@@ -299,8 +299,13 @@ inline constexpr Formula kOffloadTime{
     "offload-time",           "Host-link time a step of an offloaded optimizer",
     "(4 + 2)*phi*P/d/W_host", "seconds",
     source::kMegatron,        "fp32 gradients down, bf16 weights up; 12 phi P / d bytes leave the GPU."};
+/// Of the parameters whose states one rank owns. V: double, or Traced for who asks how.
+template <class V>
+constexpr V offload_law(const V& share, const V& owned, const V& link) {
+  return 6.0 * share * owned / link;
+}
 [[nodiscard]] constexpr Seconds offload_time(const OffloadInput& in) {
-  return Seconds(6 * in.share * in.parameters / in.ranks / in.link);
+  return Seconds(offload_law(in.share, in.parameters / in.ranks, in.link));
 }
 
 struct ClusterMemoryInput {

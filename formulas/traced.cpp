@@ -2,7 +2,6 @@
 #include "formulas/traced.hpp"
 
 #include <charconv>
-#include <cstring>
 
 namespace plan {
 namespace {
@@ -23,7 +22,7 @@ std::string Traced::bracketed(Binding needed) const { return binding_ < needed ?
 
 Traced& Traced::with_symbols_of(const Traced& other) {
   for (const TracedSymbol& symbol : other.symbols_) {
-    const auto same = [&](const TracedSymbol& known) { return std::strcmp(known.name, symbol.name) == 0; };
+    const auto same = [&](const TracedSymbol& known) { return known.name == symbol.name; };
     if (std::none_of(symbols_.begin(), symbols_.end(), same)) symbols_.push_back(symbol);
   }
   return *this;

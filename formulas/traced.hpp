@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -14,12 +15,17 @@
 /// what `plan explain` prints. So an explanation is the computation itself and cannot leave anything over.
 namespace plan {
 
-/// A symbol of an equation: its letter, its value, what it means and where the value came from ("model", "layout").
+class Traced;
+
+/// A symbol of an equation: its letter, its value, what it means and where the value came from ("model", "layout"), or
+/// the law that gave it.
 struct TracedSymbol {
-  const char* name;
+  std::string name;
   double value;
   const char* meaning;
   const char* origin;
+  std::shared_ptr<const Traced> law{};
+  const char* unit = "";  ///< of the law
 };
 
 /// A number with the equation that gave it, in the grammar of formulas/formula.hpp. A letter means one thing within one
@@ -66,6 +72,26 @@ V symbol(const char* name, Number value, const char* meaning, const char* origin
     return static_cast<double>(value);
   else
     return V(TracedSymbol{name, static_cast<double>(value), meaning, origin});
+}
+
+/// One of several inputs of a law that are alike: "r_3".
+template <class V>
+V symbol(const char* name, int number, double value, const char* meaning, const char* origin) {
+  if constexpr (std::is_same_v<V, double>)
+    return value;
+  else
+    return V(TracedSymbol{std::string(name) + "_" + std::to_string(number), value, meaning, origin});
+}
+
+/// A law within a larger one, where it stands under a letter and is told apart: inside, letters may mean other things.
+template <class V>
+V lettered(const char* name, const V& law, const char* meaning, const char* unit) {
+  if constexpr (std::is_same_v<V, double>)
+    return law;
+  else
+    return law.value() == 0
+               ? V(0.0)
+               : V(TracedSymbol{name, law.value(), meaning, "", std::make_shared<const Traced>(law), unit});
 }
 
 }  // namespace plan

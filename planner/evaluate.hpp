@@ -158,6 +158,9 @@ class Evaluator {
   /// The same of every content of the placement.
   void price_sharding(const Layout& layout, const MemoryModel& memory, std::vector<DataParallel>& prices) const;
 
+  /// DataParallel::optimizer of a content's price with its equation; `P` and `P_e` are what the content trains.
+  [[nodiscard]] Traced traced_step(const Layout& layout, const StageSums& sums, const StageContent& content) const;
+
   /// The messages behind that price, of one content; after place().
   ShardingMessages sharding_messages(const Layout& layout, const StageSums& sums, const StageContent& content) const;
   /// Seconds of one pass of a message, all siblings of its group at once.

@@ -149,6 +149,56 @@ double Evaluator::pass_seconds(const ShardingMessage& message, const StageConten
   return time(message.bytes) + (message.parts - 1) * time(1) + list_copies(message, cluster);
 }
 
+namespace {
+
+/// What a rank trains, and how it is shared out.
+struct Stepped {
+  double dense = 0, expert = 0;  ///< parameters
+  double dense_owners = 1, expert_owners = 1;
+};
+
+/// Seconds to zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (plan-formulas(7) F4). States
+/// in host memory are stepped there, while their gradients and weights cross the link. Copies that train apart read and
+/// write parameters, those that they last had together and momentum every so many steps.
+template <class V>
+V step_seconds(const Training& training, const Cluster& cluster, const Stepped& what) {
+  const Gpu& gpu = cluster.gpu;
+  const Offload& offload = training.offload;
+  const V dense = symbol<V>("P", what.dense, "parameters that the rank trains", "layout");
+  const V expert = symbol<V>("P_e", what.expert, "parameters of experts that the rank trains", "layout");
+  const V owned = dense / symbol<V>("d", what.dense_owners, "ranks that share their states", "layout") +
+                  expert / symbol<V>("d_e", what.expert_owners, "ranks that share the states of experts", "layout");
+  const V away = symbol<V>("o", offload.optimizer, "share of the states in host memory", "optimizer");
+  const V adam = offload.optimizer > 0 ? 34.0 * (1.0 - away) : V(34.0);
+  const V reached = symbol<V>("c", cluster.calibration.memory_bound, "share of that rate that training reaches",
+                              "cluster's constants");
+  const V kernels = symbol<V>("n", 20.0, "kernels", "stack");
+  V seconds = memory_bound_law<V>(gpu, 4.0 * (dense + expert) + adam * owned, kernels) / reached;
+  if (training.local.any())
+    seconds = seconds +
+              memory_bound_law<V>(gpu, 6.0 * 4.0 * owned, symbol<V>("n_l", 3.0, "kernels of the outer step", "stack")) /
+                  reached /
+                  symbol<V>("L", training.local.steps, "steps between two of the outer optimizer", "optimizer");
+  if (offload.optimizer > 0 && gpu.host_link.value > 0)
+    seconds =
+        seconds + textbook::offload_law<V>(
+                      away, owned, symbol<V>("H", gpu.host_link.value, "bytes a second to host memory", "GPU preset"));
+  return seconds;
+}
+
+/// Frozen weights beside adapters take no step.
+Stepped stepped(const Training& training, const StageSums& sums, const ShardingMessages& messages) {
+  return {sums.trained_dense + (training.adapters() ? 0 : sums.ends), sums.trained_expert, messages.dense_owners,
+          messages.expert_owners};
+}
+
+}  // namespace
+
+Traced Evaluator::traced_step(const Layout& layout, const StageSums& sums, const StageContent& content) const {
+  const Stepped what = stepped(problem_.training, sums, sharding_messages(layout, sums, content));
+  return step_seconds<Traced>(problem_.training, problem_of(content).cluster, what);
+}
+
 DataParallel Evaluator::price(const Layout& layout, const StageSums& sums, const StageContent& content,
                               RealBytes least_bytes) const {
   const Training& training = problem_.training;
@@ -163,24 +213,17 @@ DataParallel Evaluator::price(const Layout& layout, const StageSums& sums, const
                                                                   : price.table;
     sum += pass_time(message, content) * (message.what == ShardingMessage::What::Outer ? message.passes : 1);
   }
-  const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
-  const double owned = dense / messages.dense_owners + expert / messages.expert_owners;
+  const Stepped what = stepped(training, sums, messages);
   if (lets_go(training, layout, sums)) price.refetch = price.gather;
   const Offload& offload = training.offload;
   if (offload.parameters && layout.zero >= 2 && gpu.host_link.value > 0) {
     // The shard is fetched before every gather, its gradient sent away behind every reduction.
+    const double owned = what.dense / what.dense_owners + what.expert / what.expert_owners;
     price.gather +=
         owned * (training.stack.states == StateLayout::Fsdp2 ? 4 : training.weight_bytes()) / gpu.host_link.value;
     price.reduce += owned * training.grad_bytes / gpu.host_link.value;
   }
-  // Zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (plan-formulas(7) F4).
-  const double bytes = 4 * (dense + expert) + 34 * (1 - offload.optimizer) * owned;
-  price.optimizer = memory_bound_time(gpu, RealBytes(bytes), 20).value / cluster.calibration.memory_bound;
-  if (training.local.any())  // parameters, those that the copies last had together and momentum: read and written
-    price.optimizer += memory_bound_time(gpu, RealBytes(6 * 4 * owned), 3).value / cluster.calibration.memory_bound /
-                       training.local.steps;
-  if (offload.optimizer > 0 && gpu.host_link.value > 0)
-    price.optimizer += textbook::offload_time({offload.optimizer, owned, 1, gpu.host_link.value}).value;
+  price.optimizer = step_seconds<double>(training, cluster, what);
   return price;
 }
 

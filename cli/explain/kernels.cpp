@@ -100,17 +100,12 @@ Explanation attention(const Gpu& gpu, const KernelTime& k) {
 }
 
 Explanation memory_bound(const Gpu& gpu, const KernelTime& k) {
-  return explained({}, "(x*y*b/(e*W) + n*f)/c", k.seconds, "s",
-                   {{"x", k.rows, "rows", kShape},
-                    {"y", k.width, "elements of a row", kShape},
-                    {"b", k.each, "bytes read and written of each", "stack"},
-                    {"e", gpu.memory_efficiency, "share of the bandwidth that kernels reach", "GPU preset"},
-                    {"W", gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth.value : 1e12,
-                     "bytes a second of memory", "GPU preset"},
-                    {"n", k.kernels, "kernels", "stack"},
-                    {"f", gpu.kernel_floor.value, "least seconds of one", "GPU preset"},
-                    {"c", k.share, "share of that rate that training reaches", kConstants}},
-                   "plan formula memory-bound-time");
+  const Traced bytes = symbol<Traced>("x", k.rows, "rows", kShape) *
+                       symbol<Traced>("y", k.width, "elements of a row", kShape) *
+                       symbol<Traced>("b", k.each, "bytes read and written of each", "stack");
+  const Traced alone = memory_bound_law<Traced>(gpu, bytes, symbol<Traced>("n", k.kernels, "kernels", "stack"));
+  return explained({}, alone / symbol<Traced>("c", k.share, "share of that rate that training reaches", kConstants),
+                   "s", "plan formula memory-bound-time");
 }
 
 Explanation of(const Gpu& gpu, const KernelTime& k) {

@@ -22,10 +22,15 @@ Explanation explained(std::string title, std::string equation, double value, std
 
 Explanation explained(std::string title, const Traced& law, std::string unit, std::string source) {
   std::vector<ExplainedSymbol> symbols;
-  for (const TracedSymbol& symbol : law.symbols())
+  std::vector<Explanation> parts;
+  for (const TracedSymbol& symbol : law.symbols()) {
     symbols.push_back({symbol.name, symbol.value, symbol.meaning, symbol.origin});
+    if (symbol.law == nullptr) continue;
+    parts.push_back(explained(symbol.meaning, *symbol.law, symbol.unit, source));
+    parts.back().name = symbol.name;
+  }
   return explained(std::move(title), law.equation(), law.value(), std::move(unit), std::move(symbols),
-                   std::move(source));
+                   std::move(source), std::move(parts));
 }
 
 void ExplainedSum::add(const std::string& factor, ExplainedSymbol symbol) {

@@ -65,6 +65,9 @@ struct StageRank {
 [[nodiscard]] Explanation explain_flops(const Plan& plan, Mask mask);
 [[nodiscard]] Explanation explain_hardware_flops(const Plan& plan, double value);
 
+/// Parameters of a stage on one rank that are trained: those of experts, or all others.
+[[nodiscard]] Explanation explain_trained(const Plan& plan, const StageRank& rank, const char* name, bool experts);
+
 /// Bytes that one layer kind keeps of a micro-batch under the recomputation that `memory` was made with, tensor by
 /// tensor; `whole`: without it.
 [[nodiscard]] Explanation explain_ledger(const Plan& plan, const MemoryModel& memory, std::string name, int kind,

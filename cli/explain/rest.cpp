@@ -126,35 +126,43 @@ Result<Explanation> explain_straggler(const Plan& plan, int) {
       "order statistics of the normal distribution; sigma fitted to published runs", {other_terms(plan)});
 }
 
+namespace {
+
+/// Of the stage whose step takes longest.
+Explanation longest_step(const Plan& plan) {
+  const Layout& layout = plan.best.layout;
+  const CostModel costs(plan.problem, split_of(layout));
+  Evaluator evaluator(plan.problem, costs);
+  evaluator.place(layout);
+  const Stages& stages = evaluator.stages();
+  const MemoryModel memory(plan.problem, layout);
+  Traced longest = 0.0;
+  int of = 0;
+  for (std::size_t i = 0; i < stages.contents.size(); ++i) {
+    const Traced step = evaluator.traced_step(layout, memory.sums(stages.contents[i]), stages.contents[i]);
+    if (step.value() <= longest.value()) continue;
+    longest = step, of = static_cast<int>(i);
+  }
+  const auto first = std::find(stages.content_of.begin(), stages.content_of.end(), of) - stages.content_of.begin();
+  Explanation out = explained("seconds to read and write gradients and states", longest, "s",
+                              "bytes of Adam in fp32; plan formula memory-bound-time");
+  const StageRank rank = stage_rank(plan, static_cast<int>(first));
+  for (const char* name : {"P", "P_e"})
+    if (Explanation part = explain_trained(plan, rank, name, name[1] != 0); part.value > 0)
+      out.parts.push_back(std::move(part));
+  out.name = "o";
+  return out;
+}
+
+}  // namespace
+
 Result<Explanation> explain_optimizer_step(const Plan& plan, int) {
-  const Cluster& cluster = plan.problem.cluster;
-  const double fixed = cluster.calibration.fixed_step_ms * 1e-3, states = plan.best.terms.optimizer.value - fixed;
-  const double rate = cluster.gpu.memory_efficiency *
-                      (cluster.gpu.memory_bandwidth.value > 0 ? cluster.gpu.memory_bandwidth.value : 1e12);
-  constexpr double kKernels = 20;
-  const double bytes = (states * cluster.calibration.memory_bound - kKernels * cluster.gpu.kernel_floor.value) * rate;
-  Explanation part = explained(
-      "seconds to read and write gradients and states", "(B/(e*W) + n*f)/c", states, "s",
-      {{"B", bytes, "4 + 34/d bytes of every parameter of the rank, P and d as in plan explain optimizer", "layout"},
-       {"e", cluster.gpu.memory_efficiency, "share of the bandwidth that kernels reach", "GPU preset"},
-       {"W", rate / cluster.gpu.memory_efficiency, "bytes a second of memory", "GPU preset"},
-       {"n", kKernels, "kernels", "stack"},
-       {"f", cluster.gpu.kernel_floor.value, "least seconds of one", "GPU preset"},
-       {"c", cluster.calibration.memory_bound, "share of that rate that training reaches", "cluster's constants"}},
-      "bytes of Adam in fp32; plan formula memory-bound-time");
-  part.name = "o";
-  if (plan.problem.training.offload.optimizer > 0)  // part of the states takes the host link instead
-    return explained("time of the optimizer step", "o + f", plan.best.terms.optimizer.value, "s",
-                     {{"o", states,
-                       "seconds to step the states on the GPU, and for the others' gradients and weights to "
-                       "cross the host link (plan formula offload-time)",
-                       "layout"},
-                      {"f", fixed, "seconds a step: data, logging, gradient norm", "cluster's constants"}},
-                     "f fitted to published runs", {});
-  return explained("time of the optimizer step", "o + f", plan.best.terms.optimizer.value, "s",
-                   {{"o", states, "seconds to read and write gradients and states", {}},
-                    {"f", fixed, "seconds a step: data, logging, gradient norm", "cluster's constants"}},
-                   "f fitted to published runs", {std::move(part)});
+  ExplainedSum sum;
+  sum.add("", "seconds to read and write gradients and states", longest_step(plan));
+  sum.add({"f", plan.problem.cluster.calibration.fixed_step_ms * 1e-3, "seconds a step: data, logging, gradient norm",
+           "cluster's constants"});
+  return explained("time of the optimizer step", sum.equation, plan.best.terms.optimizer.value, "s",
+                   std::move(sum.symbols), "f fitted to published runs", std::move(sum.parts));
 }
 
 namespace {

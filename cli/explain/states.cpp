@@ -221,6 +221,11 @@ void add_frozen(StateSum& sum, const Plan& plan) {
 
 }  // namespace
 
+Explanation explain_trained(const Plan& plan, const StageRank& rank, const char* name, bool experts) {
+  return stage_parameters(plan, rank, name, experts ? Which::Experts : Which::Dense,
+                          !experts && !plan.problem.training.adapters());
+}
+
 Result<Explanation> explain_weights(const Plan& plan, int stage) {
   const Bytes reported = plan.best.stages[static_cast<std::size_t>(stage)].weights;
   if (reported.value == 0) return fail(nothing("weights", stage));
