@@ -120,7 +120,9 @@ LayerTransientOf<V> transient_of(const LayerSizes<V>& n) {
   if (n.layer.ffn == Ffn::Dense) out.ffn_backward = dense_backward(n);
   if (n.layer.ffn == Ffn::Moe) {
     const V experts = moe_forward(n);
-    out.forward = n.layout.cp > 1 ? larger(out.forward, experts) : experts;
+    out.forward = n.layout.cp > 1 ? larger(lettered<V>("a", out.forward, "keys and values of other ranks", "bytes"),
+                                           lettered<V>("x", experts, "dispatched tokens", "bytes"))
+                                  : experts;
     out.ffn_backward = moe_backward(n);
   }
   out.attention_backward = attention_backward(n);

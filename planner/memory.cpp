@@ -47,17 +47,6 @@ double kept_bytes(const Model& model, const Layer& layer, const LayerLedger& led
   return kept_selective(ledger, layout.recompute.modules, fused_norm(layer, training.stack)).value;
 }
 
-/// What graphs of a layer's parts need while they run. It lies in their own pool, which nothing else allocates from
-/// (torch.cuda.graph_pool_handle).
-double graphed_transient(const Layer& layer, const LayerTransient& transient, std::uint16_t scopes) {
-  double bytes = 0;
-  if (scopes & kGraphAttention) bytes = std::max(bytes, transient.attention_backward);
-  if (layer.ffn == Ffn::Dense && (scopes & kGraphMlp)) bytes = std::max(bytes, transient.ffn_backward);
-  if (layer.ffn == Ffn::Moe && (scopes & kGraphExperts))
-    bytes = std::max({bytes, transient.forward, transient.ffn_backward});
-  return bytes;
-}
-
 /// Everything but what recomputation decides.
 LayerMemory layer_memory(const Model& model, const Layer& layer, const Training& training, const Layout& layout) {
   LayerMemory out;
@@ -160,7 +149,7 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
     // One layer's copies are on their way out, or back in for the layer at work and the one behind it.
     layers_.back().forward_transient = transient.forward + layers_.back().offloaded;
     backward_work_.push_back(std::max(transient.ffn_backward, transient.attention_backward - ledgers_.back().ffn()));
-    graph_ = std::max(graph_, graphed_transient(layer, transient, training.stack.graph_scopes));
+    graph_ = std::max(graph_, graph_pool<double>(layer, transient, training.stack.graph_scopes));
   }
   recompute(layout.recompute);
   const double hidden = static_cast<double>(model.hidden);
@@ -168,12 +157,11 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
   ends_ = end_memory(model, training, layout);
   if (training.stack.vocab_barriers > 0) ends_ = spread(ends_, layout.pp);
   stale_ = stale_gradient(model, training, layout).value;
-  if (training.stack.loader_attention_mask)
-    loader_mask_ = rank_tokens(training, layout) * static_cast<double>(training.seq);
+  loader_mask_ = loader_mask<double>(training, layout);
   for (const Shape& shape : shapes_) largest_ = std::max(largest_, shape.rows * shape.columns);
   for (int zero = 0; zero < 4; ++zero) state_bytes_[static_cast<std::size_t>(zero)] = state_bytes(training, zero);
   const Stack& stack = training.stack;
-  workspaces_ = kStaticResidue + (stack.transformer_engine ? gemm_workspace(generation_).value : 0);
+  workspaces_ = stack.transformer_engine ? gemm_workspace(generation_).value : 0;
   torch_workspaces_ = torch_workspaces(generation_, stack.deterministic).value;
   if (stack.grouped_gemm && stack.transformer_engine)
     grouped_workspaces_ = kGroupedGemmStreams * gemm_workspace(generation_).value;
@@ -219,16 +207,6 @@ void MemoryModel::add_shape(double rows, double columns, unsigned owner) {
       return;
     }
   shapes_.push_back({rows, columns, owner});
-}
-
-/// TransformerEngine hands autograd one bf16 tensor per distinct weight shape in place of the gradients
-/// that its GEMMs already added up.
-double MemoryModel::dummy_gradients(unsigned owners) const {
-  if (!caches_dummies_) return 0;
-  double bytes = 0;
-  for (const Shape& shape : shapes_)
-    if (shape.owners & owners) bytes += 2 * shape.rows * shape.columns;
-  return bytes;
 }
 
 int layers_held(const Model& model, const StageContent& content, int kind) {

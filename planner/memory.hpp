@@ -12,6 +12,7 @@
 #include "formulas/transient.hpp"
 #include "planner/estimate.hpp"
 #include "planner/problem/problem.hpp"
+#include "planner/resident.hpp"
 
 namespace plan {
 
@@ -173,6 +174,12 @@ class MemoryModel {
     return peak(sharded, activity).name;
   }
 
+  // How two parts of the rank's memory come about: ShardedMemory::resident, and what of its peak the allocator wastes.
+
+  [[nodiscard]] Traced traced_resident(const Layout& layout, int rank, const StageContent& content) const;
+  [[nodiscard]] Traced traced_reserve(const Layout& layout, int rank, const StageContent& content,
+                                      double in_flight) const;
+
   // The same in parts, so that a search computes each as rarely as it changes.
 
   [[nodiscard]] StageSums sums(const StageContent& content) const;
@@ -198,7 +205,7 @@ class MemoryModel {
     const char* name = "";
     double activations = 0;
     double transient = 0;
-    double pool = 0;        ///< of the transient, from the pool of gathers
+    PoolUse pool{};         ///< what of the transient is from the pool of gathers
     double late_grads = 0;  ///< of the states, not there yet
     double hole = 0;        ///< freed before, in a place that nothing later fits
     double cached = 0;      ///< of other moments of the step, which the allocator could give back
@@ -215,7 +222,18 @@ class MemoryModel {
   bool has_head(const StageContent& stage) const { return training_.stack.vocab_barriers > 0 || stage.head; }
   Instant peak(const ShardedMemory& sharded, const ActivityMemory& activity) const;
   void add_shape(double rows, double columns, unsigned owner);
-  double dummy_gradients(unsigned owners) const;
+  /// TransformerEngine hands autograd one bf16 tensor per distinct weight shape in place of the gradients that its
+  /// GEMMs already added up.
+  template <class V>
+  V dummy_gradients(unsigned owners) const;
+  Traced traced_graph_pool() const;
+  /// Neither state nor activation, but there at every possible peak.
+  template <class V>
+  V resident_law(const Layout& layout, int rank, const StageContent& content, const StageSums& sums) const;
+  /// What the allocator wastes of all that is held, the place of a tensor that was freed, and an idle pool.
+  template <class V>
+  V reserve_law(const V& held, const V& hole, const V& pool) const;
+  double reserve(const ShardedMemory& sharded, const Instant& instant) const;
   double gathered_bytes() const;
   bool stays_whole(const Layout& layout) const;
   static double whole_weights(const StageSums& sums);
@@ -251,7 +269,7 @@ class MemoryModel {
   double stale_ = 0;                         ///< gradient that a stage behind the first keeps after sending it
   double loader_mask_ = 0;                   ///< s * s attention mask of the data loader
   std::array<StateBytes, 4> state_bytes_{};  ///< by ZeRO stage
-  double workspaces_ = 0;                    ///< of every rank
+  double workspaces_ = 0;                    ///< of TransformerEngine, on every rank
   double torch_workspaces_ = 0;              ///< of ranks with a head or a router
   double grouped_workspaces_ = 0;            ///< of ranks with experts
   double largest_ = 0;                       ///< parameters of the largest linear

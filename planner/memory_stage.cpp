@@ -12,8 +12,8 @@ namespace {
 Bytes whole_bytes(double bytes) { return round_bytes(std::min(bytes, 0x1p60)); }
 Bytes whole_bytes(RealBytes bytes) { return whole_bytes(bytes.value); }
 
-/// DeepSpeed's default buckets, in elements, and what stage 3 keeps gathered at most, tensors used next among it.
-constexpr double kReduceBucket = 5e8, kGatherBucket = 5e8, kMostLive = 1e9;
+/// DeepSpeed's default bucket, in elements, and what stage 3 keeps gathered at most, tensors used next among it.
+constexpr double kGatherBucket = 5e8, kMostLive = 1e9;
 /// And parameters of a rank that its stage 3 steps at once (sub_group_size).
 constexpr double kSubGroup = 1e9;
 
@@ -152,7 +152,7 @@ void MemoryModel::fill_fsdp2(ShardedMemory& memory, const Layout& layout, const 
     // Taken in chunks, the loss comes with its backward pass: the head's gradients add up under it.
     if (training.stack.cross_entropy == CrossEntropy::Chunked) memory.head += gradients;
   }
-  if (!training.stack.gathers_tensors) memory.pool = std::max(4 * sums.block, 2 * head);
+  if (!training.stack.gathers_tensors) memory.pool = gather_pool<double>(sums.block, head);
   if (grads == 0 && !training.adapters()) {  // every gradient but its own is sharded by then
     const double embedding = ends_.embedding_parameters;
     memory.embedding = (stays_whole(layout) ? whole_weights(sums) : 2 * embedding) + training.grad_bytes * embedding;
@@ -181,22 +181,6 @@ double MemoryModel::unsharded_grads(const Layout& layout, const StageSums& sums)
   if (layout.pp == 1 || micro_batches(training.global_batch, layout.dp, layout.micro_batch) <= 1) return 0;
   const double ends = training.adapters() ? 0 : sums.ends;
   return training.grad_bytes * (sums.trained_dense + sums.trained_expert + ends);
-}
-
-/// Neither state nor activation, but there at every possible peak.
-double MemoryModel::resident_transient(const Layout& layout, int rank, const StageContent& content,
-                                       const StageSums& sums) const {
-  double bytes = workspaces_ + loader_mask_ + graph_;
-  if (states_of(layout) != StateLayout::MegatronFsdp) bytes += dummy_gradients(sums.kinds);
-  if (content.head || sums.moe) bytes += torch_workspaces_;
-  if (sums.moe) bytes += grouped_workspaces_;
-  if (content.head) bytes += ends_.head_resident;
-  if (rank > 0) bytes += stale_;
-  const Stack& stack = problem_->training.stack;
-  if (stack.states == StateLayout::DeepSpeed && layout.zero > 0)  // where they are reduced beside backward, two in turn
-    bytes += (stack.overlap_grad_reduce ? 2 : 1) * 2 *
-             std::min(kReduceBucket, sums.trained_dense + sums.trained_expert + sums.ends);
-  return bytes;
 }
 
 ShardedMemory MemoryModel::sharded(const Layout& layout, int rank, const StageContent& content,
@@ -264,21 +248,21 @@ ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& c
 
 MemoryModel::Instant MemoryModel::peak(const ShardedMemory& sharded, const ActivityMemory& activity) const {
   const double late = sharded.late_grads;
-  const double block = sharded.pool > 0 ? std::min(sharded.pool, sharded.forward) * 2 / 3 : 0;
   Instant best{activity.moe ? "moe forward" : "forward", activity.activations, activity.forward + sharded.forward,
-               block, late};
+               PoolUse::Forward, late};
   const auto consider = [&best](const Instant& instant) {
     if (instant.alive() > best.alive()) best = instant;
   };
-  consider({"layer backward", activity.activations, activity.backward + sharded.backward, block / 2, late});
+  consider({"layer backward", activity.activations, activity.backward + sharded.backward, PoolUse::Backward, late});
   if (activity.has_head) {
-    consider({"loss", activity.at_head, ends_.loss_transient + sharded.head, 0, late, ends_.loss_hole});
-    consider({"head backward", activity.at_head, ends_.head_backward + sharded.head, 0, late});
-    if (sharded.head_reduced > 0) consider({"head reduction", activity.activations, sharded.head_reduced, 0, late});
+    consider({"loss", activity.at_head, ends_.loss_transient + sharded.head, PoolUse::None, late, ends_.loss_hole});
+    consider({"head backward", activity.at_head, ends_.head_backward + sharded.head, PoolUse::None, late});
+    if (sharded.head_reduced > 0)
+      consider({"head reduction", activity.activations, sharded.head_reduced, PoolUse::None, late});
   }
   if (activity.has_embedding)  // apart from the buffer
     consider({"embedding backward", activity.embedding, activity.embedding_transient + sharded.embedding,
-              std::min(sharded.pool, sharded.embedding), sharded.embedding_late});
+              PoolUse::Embedding, sharded.embedding_late});
   best.cached = cached(sharded, best);
   consider({.name = "optimizer step", .transient = sharded.step, .cached = best.cached});
   best.transient += sharded.resident;
@@ -292,12 +276,7 @@ double MemoryModel::cached(const ShardedMemory& sharded, const Instant& work) co
 }
 
 Bytes MemoryModel::reserve_of(const ShardedMemory& sharded, const Instant& instant) const {
-  const Training& training = problem_->training;
-  const double states = static_cast<double>(sharded.states().value);
-  const double wasted = problem_->cluster.calibration.allocator_reserve *
-                        allocator_reserve(training.stack.expandable_segments) *
-                        (states + instant.activations + instant.transient);
-  return whole_bytes(wasted + instant.hole + std::max(0.0, sharded.pool - instant.pool));
+  return whole_bytes(reserve(sharded, instant));
 }
 
 /// What lies outside the allocator, category by category.

@@ -77,20 +77,11 @@ Explanation forward_work(const Plan& plan, const StageRank& rank) {
 Explanation backward_gradients(const Plan& plan, const StageRank& rank, int kind, const LayerTensors& tensors) {
   const LayerTransientOf<Traced> law = transient_of(plan, rank, kind);
   const Traced freed = sum_of(tensors.kept, of_ffn) + sum_of(tensors.rebuilt, of_ffn);
-  const auto as = [](const char* name, const Traced& what, const char* meaning) {
-    return what.value() == 0 ? Traced(0.0) : Traced(TracedSymbol{name, what.value(), meaning, ""});
-  };
-  Explanation out = explained("gradients of one layer, and what its backward kernels need",
-                              larger(as("f", law.ffn_backward, "backward of the FFN"),
-                                     as("g", law.attention_backward, "backward of the mixer") -
-                                         as("m", freed, "kept by the FFN, and free by then")),
-                              "bytes", kSources);
-  if (law.ffn_backward.value() > 0)
-    out.parts.push_back(named("f", explained("backward of the FFN", law.ffn_backward, "bytes", kSources)));
-  out.parts.push_back(named("g", explained("backward of the mixer", law.attention_backward, "bytes", kSources)));
-  if (freed.value() > 0)
-    out.parts.push_back(named("m", explained("kept by the FFN, and free by then", freed, "bytes", kSources)));
-  return out;
+  return explained("gradients of one layer, and what its backward kernels need",
+                   larger(lettered<Traced>("f", law.ffn_backward, "backward of the FFN", "bytes"),
+                          lettered<Traced>("g", law.attention_backward, "backward of the mixer", "bytes") -
+                              lettered<Traced>("m", freed, "kept by the FFN, and free by then", "bytes")),
+                   "bytes", kSources);
 }
 
 /// Alive in a layer's backward pass: gradients, what recomputation rebuilt, what came back from host memory.
@@ -143,7 +134,7 @@ void add_work(ExplainedSum& sum, const Plan& plan, const StageRank& rank, const 
   const char* forward = "alive while one layer's forward runs";
   if (rank.instant == "layer backward") {
     if (chunks) return sum.add({"b", activity.backward, backward, kShape});
-    add_part(sum, "", named("b", backward_work(plan, rank, activity.backward)));
+    if (activity.backward > 0) add_part(sum, "", named("b", backward_work(plan, rank, activity.backward)));
   } else if (rank.instant == "loss") {
     add_part(sum, "", named("b", loss_work(plan, rank)));
   } else if (rank.instant == "head backward") {
@@ -168,37 +159,6 @@ void add_gathered(ExplainedSum& sum, const std::string& instant, const ShardedMe
     sum.add({"w", sharded.forward, "weights gathered for it", kShape});
 }
 
-/// What is there at every instant beside states and activations.
-Explanation always_there(const Plan& plan, const MemoryModel& model, const StageContent& content, int stage, bool moe,
-                         double bytes) {
-  const Training& training = plan.problem.training;
-  const Stack& stack = training.stack;
-  const GpuGeneration platform = generation(plan.problem.cluster.gpu.architecture);
-  const double kernels = stack.transformer_engine ? gemm_workspace(platform).value : 0;
-  ExplainedSum sum;
-  sum.add({"o", kStaticResidue, "random states, scalars, small tables: 3 MiB as measured", "stack"});
-  sum.add({"w", kernels, "workspace of TransformerEngine's GEMMs", "GPU preset"});
-  if (content.head || moe)
-    sum.add({"t", torch_workspaces(platform, stack.deterministic).value, "workspaces of PyTorch's own products",
-             "GPU preset"});
-  if (moe && stack.grouped_gemm)
-    sum.add({"x", kGroupedGemmStreams * kernels, "workspaces of the grouped GEMM's streams", "GPU preset"});
-  if (content.head) sum.add({"h", model.ends().head_resident, "the head's gathered input", "model and layout"});
-  if (stage > 0)
-    sum.add({"s", stale_gradient(plan.problem.model, training, plan.best.layout).value,
-             "gradient that was sent to the stage before", "model and layout"});
-  double covered = 0;
-  for (const ExplainedSymbol& symbol : sum.symbols) covered += symbol.value;
-  if (bytes - covered > 0.5)
-    sum.add({"g", bytes - covered,
-             "cached gradients, one of each weight's shape; buckets; pools of CUDA graphs; the loader's mask",
-             "model and stack"});
-  Explanation out = explained("there at every instant", sum.equation, bytes, "bytes", std::move(sum.symbols),
-                              "TransformerEngine and PyTorch sources");
-  out.name = "r";
-  return out;
-}
-
 /// What is alive at the instant at which the stage peaks.
 Explanation alive_at_peak(const Plan& plan, int stage) {
   const Layout& layout = plan.best.layout;
@@ -214,7 +174,8 @@ Explanation alive_at_peak(const Plan& plan, int stage) {
     add_gathered(sum, rank.instant, sharded);
   }
   sum.add("", "workspaces, cached gradients, gathered inputs",
-          always_there(plan, rank.model, rank.content, stage, rank.sums.moe, sharded.resident));
+          named("r", explained("there at every instant", rank.model.traced_resident(layout, stage, rank.content),
+                               "bytes", "TransformerEngine and PyTorch sources")));
   const StageMemory& memory = memory_of(plan, stage);
   return named("a", explained(fmt::format("alive at the peak of the stage: {}", rank.instant), sum.equation,
                               value(memory.transient - memory.reserve), "bytes", std::move(sum.symbols), kSources,
@@ -223,26 +184,12 @@ Explanation alive_at_peak(const Plan& plan, int stage) {
 
 /// What the allocator holds and cannot hand out.
 Explanation allocator_holds(const Plan& plan, int stage) {
-  const StageMemory& memory = memory_of(plan, stage);
-  const bool pages = plan.problem.training.stack.expandable_segments;
-  const double share = allocator_reserve(pages), usual = plan.problem.cluster.calibration.allocator_reserve;
-  const double alive = value(memory.total() - memory.reserve - memory.outside());
-  const double pools = value(memory.reserve) - share * usual * alive;
-  Explanation out = explained(
-      "what the allocator holds but cannot hand out", pools > 2 ? "u*f*(S + A + T) + p" : "u*f*(S + A + T)",
-      value(memory.reserve), "bytes",
-      {{"f", share, pages ? "with expandable segments" : "without expandable segments", "stack"},
-       {"u", plan.problem.cluster.calibration.allocator_reserve, "against what is usual", "cluster's constants"},
-       {"S", value(memory.weights + memory.grads + memory.optimizer), "weights, gradients and optimizer states",
-        "plan explain memory"},
-       {"A", value(memory.activations), "activations", "plan explain activations"},
-       {"T", value(memory.transient - memory.reserve), "alive at the peak", "plan explain transient.a"}},
-      "reserved against allocated peaks of published runs");
-  if (pools > 2)
-    out.symbols.push_back(
-        {"p", pools, "pool that gathers fill on their own stream, less what is alive of it", "stack"});
-  out.name = "r";
-  return out;
+  const StageRank rank = stage_rank(plan, stage);
+  Explanation out = explained("what the allocator holds but cannot hand out",
+                              rank.model.traced_reserve(plan.best.layout, stage, rank.content, rank.held), "bytes",
+                              "reserved against allocated peaks of published runs");
+  out.value = value(memory_of(plan, stage).reserve);  // in whole bytes
+  return named("r", std::move(out));
 }
 
 }  // namespace

@@ -1,0 +1,145 @@
+// What a rank holds whatever runs, and what its allocator cannot hand out, each as one law: V is double for the search,
+// Traced for `plan explain` (formulas/traced.hpp). Tested by tests/cli/trail_test.cpp.
+#include "formulas/activation.hpp"
+#include "formulas/transient.hpp"
+#include "planner/memory.hpp"
+
+namespace plan {
+namespace {
+
+constexpr const char* kShape = "model and layout";
+
+/// DeepSpeed's default bucket, in elements.
+constexpr double kReduceBucket = 5e8;
+
+/// What is known already, or the law that gave it.
+template <class V, class Law>
+V known_or(double known, const Law& law) {
+  if constexpr (std::is_same_v<V, double>)
+    return known;
+  else
+    return law();
+}
+
+}  // namespace
+
+template <class V>
+V MemoryModel::dummy_gradients(unsigned owners) const {
+  V bytes = 0.0;
+  if (!caches_dummies_) return bytes;
+  int number = 0;
+  for (const Shape& shape : shapes_) {
+    if (!(shape.owners & owners)) continue;
+    ++number;
+    bytes = bytes + 2.0 * symbol<V>("r", number, shape.rows, "rows of a weight on the rank", kShape) *
+                        symbol<V>("c", number, shape.columns, "its columns", kShape);
+  }
+  return bytes;
+}
+
+/// Of the layer kind whose graphs need most.
+Traced MemoryModel::traced_graph_pool() const {
+  Traced most = 0.0;
+  for (const Layer& layer : problem_->model.kinds) {
+    const Traced one = graph_pool<Traced>(layer, traced_transient(problem_->model, layer, training_, split_),
+                                          training_.stack.graph_scopes);
+    if (one.value() > most.value()) most = one;
+  }
+  return most;
+}
+
+template <class V>
+V MemoryModel::resident_law(const Layout& layout, int rank, const StageContent& content, const StageSums& sums) const {
+  V bytes = symbol<V>("o", kStaticResidue, "random states, scalars, small tables: 3 MiB as measured", "stack") +
+            symbol<V>("w", workspaces_, "workspace of TransformerEngine's GEMMs", "GPU preset");
+  bytes = bytes + known_or<V>(loader_mask_, [&] {
+            return lettered<V>("k", loader_mask<V>(training_, split_), "attention mask of the data loader", "bytes");
+          });
+  bytes = bytes + known_or<V>(graph_, [&] {
+            if constexpr (std::is_same_v<V, double>)
+              return graph_;
+            else
+              return lettered<V>("q", traced_graph_pool(), "pool of CUDA graphs of parts of a layer", "bytes");
+          });
+  if (states_of(layout) != StateLayout::MegatronFsdp)
+    bytes = bytes +
+            lettered<V>("g", dummy_gradients<V>(sums.kinds), "cached gradients, one of each weight's shape", "bytes");
+  if (content.head || sums.moe)
+    bytes = bytes + symbol<V>("t", torch_workspaces_, "workspaces of PyTorch's own products", "GPU preset");
+  if (sums.moe)
+    bytes = bytes + symbol<V>("x", grouped_workspaces_, "workspaces of the grouped GEMM's streams", "GPU preset");
+  if (content.head)
+    bytes = bytes + known_or<V>(ends_.head_resident, [&] {
+              if constexpr (std::is_same_v<V, double>)
+                return ends_.head_resident;
+              else
+                return lettered<V>("h", traced_head(problem_->model, training_, split_).resident,
+                                   "the head's gathered input", "bytes");
+            });
+  if (rank > 0)
+    bytes = bytes + known_or<V>(stale_, [&] {
+              if constexpr (std::is_same_v<V, double>)
+                return stale_;
+              else
+                return lettered<V>("s", traced_checkpoint(problem_->model, training_, split_),
+                                   "gradient that was sent to the stage before", "bytes");
+            });
+  if (training_.stack.states == StateLayout::DeepSpeed && layout.zero > 0) {
+    // where they are reduced beside backward, two in turn
+    const double trained = sums.trained_dense + sums.trained_expert + sums.ends;
+    const V bucket = smaller(symbol<V>("b", kReduceBucket, "elements of a bucket of gradients", "stack"),
+                             symbol<V>("P", trained, "parameters of the rank", kShape));
+    bytes = bytes + (training_.stack.overlap_grad_reduce ? 2.0 : 1.0) * 2.0 * bucket;
+  }
+  return bytes;
+}
+
+double MemoryModel::resident_transient(const Layout& layout, int rank, const StageContent& content,
+                                       const StageSums& sums) const {
+  return resident_law<double>(layout, rank, content, sums);
+}
+Traced MemoryModel::traced_resident(const Layout& layout, int rank, const StageContent& content) const {
+  return resident_law<Traced>(layout, rank, content, sums(content));
+}
+
+template <class V>
+V MemoryModel::reserve_law(const V& held, const V& hole, const V& pool) const {
+  const Stack& stack = problem_->training.stack;
+  const char* pages = stack.expandable_segments ? "with expandable segments" : "without expandable segments";
+  return symbol<V>("u", problem_->cluster.calibration.allocator_reserve, "against what is usual",
+                   "cluster's constants") *
+             symbol<V>("f", allocator_reserve(stack.expandable_segments), pages, "stack") * held +
+         hole + pool;
+}
+
+double MemoryModel::reserve(const ShardedMemory& sharded, const Instant& instant) const {
+  const double states = static_cast<double>(sharded.states().value);
+  return reserve_law<double>(states + instant.activations + instant.transient, instant.hole,
+                             pool_left<double>(instant.pool, sharded.pool, sharded.forward, sharded.embedding));
+}
+
+Traced MemoryModel::traced_reserve(const Layout& layout, int rank, const StageContent& content,
+                                   double in_flight) const {
+  const StageSums total = sums(content);
+  const ShardedMemory held = sharded(layout, rank, content, total);
+  const Instant instant = peak(held, activity(layout, content, total, in_flight));
+  const auto states = static_cast<double>(held.states().value);
+  const Traced alive = symbol<Traced>("S", states, "weights, gradients and optimizer states", "plan explain memory") +
+                       symbol<Traced>("A", instant.activations, "activations", "plan explain activations") +
+                       symbol<Traced>("T", instant.transient, "alive at the peak", "plan explain transient.a");
+  Traced hole = 0.0, left = 0.0;
+  if (instant.hole > 0)
+    hole = lettered<Traced>("h", traced_head(problem_->model, training_, split_).hole,
+                            "freed logits, whose place nothing that follows fits in", "bytes");
+  if (held.pool > 0) {
+    const Traced pool = lettered<Traced>("p", gather_pool<Traced>(total.block, ends_.head_parameters),
+                                         "pool that gathers fill on their own stream", "bytes");
+    const Traced forward = symbol<Traced>("G", held.forward, "weights gathered while a layer's forward runs", kShape);
+    const Traced embedding =
+        symbol<Traced>("E", held.embedding, "gathered when the embedding's gradient appears", kShape);
+    left = pool_left<Traced>(instant.pool, pool, forward, embedding);
+  }
+  return reserve_law<Traced>(alive, hole, left);
+}
+
+}  // namespace plan
