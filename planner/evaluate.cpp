@@ -113,9 +113,10 @@ void Evaluator::add_block(StageCost& sum, const LayerCost& cost, double count) c
 }
 
 /// Activations leave for the host beside the forward pass, and come back beside the backward one.
-void Evaluator::add_host_copies(StageCost& sum, const StageContent& content, double visits) const {
+Evaluator::HostWait Evaluator::host_wait(const StageCost& work, const StageContent& content) const {
   const Offload& offload = problem_of(content).training.offload;
-  if (!offload.activations()) return;
+  if (!offload.activations()) return {};
+  const double visits = stages_met(layout_.schedule);
   double bytes = 0, layers = 0;
   const CostModel& costs = costs_of(content);
   for (int kind = 0; kind < costs.kinds(); ++kind) {
@@ -124,12 +125,11 @@ void Evaluator::add_host_copies(StageCost& sum, const StageContent& content, dou
   }
   if (offload.layers > 0 && layers > 0) bytes *= std::min(1.0, offload.layers / layers);
   const BytesPerSecond link = problem_of(content).cluster.gpu.host_link;
-  const auto stall = [&](double work) { return offload_stall(RealBytes(bytes), link, Seconds(work)).value; };
-  sum.forward.compute += stall(sum.forward.total());
-  sum.backward_input.compute += stall(sum.backward_input.total() + sum.backward_weight.total());
+  const auto stall = [&](double beside) { return offload_stall(RealBytes(bytes), link, Seconds(beside)).value; };
+  return {stall(work.forward.total()), stall(work.backward_input.total() + work.backward_weight.total())};
 }
 
-StageCost Evaluator::run_cost(const StageContent& content) const {
+StageCost Evaluator::run_work(const StageContent& content) const {
   const double visits = stages_met(layout_.schedule);
   const CostModel& costs = costs_of(content);
   StageCost sum;
@@ -141,8 +141,20 @@ StageCost Evaluator::run_cost(const StageContent& content) const {
   if (spread || content.head) add_block(sum, costs.head(), spread ? visits / layout_.pp : visits);
   if (problem_.training.stack.ep_overlap && !pairs_micro_batches(layout_.schedule) && sum.forward.ep > 0)
     sum.forward.ep = sum.backward_input.ep = sum.paired_ep / 2;
-  add_host_copies(sum, content, visits);
   return sum;
+}
+
+StageCost Evaluator::run_cost(const StageContent& content) const {
+  StageCost sum = run_work(content);
+  const HostWait wait = host_wait(sum, content);
+  sum.forward.compute += wait.forward, sum.backward_input.compute += wait.backward;
+  return sum;
+}
+
+double Evaluator::bottleneck_host_wait() const {
+  const StageContent& content = stages().contents[content_of(bottleneck_)];
+  const HostWait wait = host_wait(run_work(content), content);
+  return wait.forward + wait.backward;
 }
 
 Phase Evaluator::run_recompute(const StageContent& content, const Recompute& choice) const {
@@ -192,11 +204,20 @@ void Evaluator::finish_recompute() {
   set_base();
 }
 
+Phase Evaluator::bottleneck_work() const {
+  const StageCost& cost = stage_costs_[content_of(bottleneck_)];
+  return pairs_micro_batches(layout_.schedule) ? cost.pair() : cost.work();
+}
+
+double Evaluator::bottleneck_times() const {
+  return run_.busy.value / (bottleneck_work().total() + stage_costs_[content_of(bottleneck_)].recompute.total());
+}
+
 /// The busy time splits as the bottleneck's own micro-batches do.
 void Evaluator::set_base() {
   const StageCost& cost = stage_costs_[content_of(bottleneck_)];
-  const Phase work = pairs_micro_batches(layout_.schedule) ? cost.pair() : cost.work();
-  const double share = run_.busy.value / (work.total() + cost.recompute.total());
+  const Phase work = bottleneck_work();
+  const double share = bottleneck_times();
   base_ = {};
   base_.compute = Seconds(share * work.compute);
   base_.recompute = Seconds(share * cost.recompute.total());

@@ -133,6 +133,13 @@ class Evaluator {
     cost.recompute = recompute_cost(content, choice);
     return cost;
   }
+  /// The rank whose work makes the step, its work of one micro-batch but for recomputation, pairs that overlap taken
+  /// as one after the other, and how many of them the step takes; after recompute().
+  int bottleneck() const { return bottleneck_; }
+  /// Of that work's compute, what waits for activations on their way to host memory and back.
+  double bottleneck_host_wait() const;
+  Phase bottleneck_work() const;
+  double bottleneck_times() const;
   std::span<const StageTime> times() const { return times_; }
   /// Times of the hand-overs between neighbouring ranks.
   const Hops& hops() const { return hops_; }
@@ -178,6 +185,8 @@ class Evaluator {
   [[nodiscard]] Bytes peak_memory(const Layout& layout, const MemoryModel& memory) const;
   /// Micro-batches that a rank holds at its peak under the schedule fixed before.
   double held_by(int rank) const;
+  /// FLOPs that recomputation repeats for a token, average of all layers; after place().
+  Flops recomputed_per_token(const Layout& layout) const;
   /// Everything that a report shows.
   void fill(Estimate& estimate, const MemoryModel& memory) const;
 
@@ -264,7 +273,12 @@ class Evaluator {
     const StageRuns* runs = runs_of(content);
     return runs == nullptr ? run_cost(content) : cost_of_runs(*runs);
   }
-  void add_host_copies(StageCost& sum, const StageContent& content, double visits) const;
+  /// Seconds that a pass waits for them, forward and backward.
+  struct HostWait {
+    double forward = 0, backward = 0;
+  };
+  HostWait host_wait(const StageCost& work, const StageContent& content) const;
+  StageCost run_work(const StageContent& run) const;
   Phase recompute_cost(const StageContent& content, const Recompute& choice) const {
     const StageRuns* runs = runs_of(content);
     return runs == nullptr ? run_recompute(content, choice) : recompute_of_runs(*runs);
@@ -278,7 +292,6 @@ class Evaluator {
   }
   void fill_memory(Estimate& estimate, const MemoryModel& memory) const;
   void fill_runs(Estimate& estimate) const;
-  Flops recomputed_per_token(const Layout& layout) const;
   void report_layers(Estimate& estimate) const;
   void report_pipeline(Estimate& estimate) const;
   void report_gradients(Estimate& estimate, const MemoryModel& memory, const Exposed& exposed,

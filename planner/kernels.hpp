@@ -26,6 +26,7 @@ struct KernelTime {
   double rows = 0, width = 0, each = 0;  ///< Memory: elements, and bytes read and written of each
   double kernels = 0;                    ///< Memory, Launches
   double flops = 0, rate = 0;            ///< Scan; Launches: seconds of one
+  double busy = 0;                       ///< Launches: seconds that the GPU works meanwhile
 };
 
 /// The kernels whose times a layer kind's compute consists of; forward, input and weight gradient add up to

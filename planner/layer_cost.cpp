@@ -243,7 +243,12 @@ void LayerBuilder::wait_for_launches() {
     const double idle = std::max(0.0, launch_time(kernels) - busy);
     phase.compute += idle;
     if (idle > 0) cost_.waiting = std::max(cost_.waiting, idle / phase.total());
-    tell({.law = KernelTime::Law::Launches, .pass = pass, .seconds = idle, .kernels = kernels, .rate = launch_time(1)});
+    tell({.law = KernelTime::Law::Launches,
+          .pass = pass,
+          .seconds = idle,
+          .kernels = kernels,
+          .rate = launch_time(1),
+          .busy = busy});
   };
   const double backward = cost_.backward_input.total() + cost_.backward_weight.total();
   wait(cost_.forward, KernelTime::Pass::Forward, forward_kernels_, cost_.forward.total());

@@ -120,15 +120,19 @@ Explanation explain_flops(const Plan& plan, Mask mask) {
                               std::move(sum.symbols), "Narayanan et al. 2021, arXiv:2104.04473", std::move(sum.parts)));
 }
 
-Explanation explain_hardware_flops(const Plan& plan, double value) {
+Explanation explain_hardware_flops(const Plan& plan) {
+  const Layout& layout = plan.best.layout;
+  const CostModel costs(plan.problem, split_of(layout));
+  Evaluator evaluator(plan.problem, costs);
+  evaluator.place(layout);
+  const double repeated = evaluator.recomputed_per_token(layout).value;
   Explanation useful = named("u", explain_flops(plan, Mask::Causal));
-  const double repeated = value - useful.value;
-  Explanation out = explained("FLOPs of a token, recomputed ones counted too", repeated != 0 ? "u + r" : "u", value, "",
-                              {{"u", useful.value, "forward and backward", {}}});
-  if (repeated != 0)
-    out.symbols.push_back({"r", repeated, "forward FLOPs of the recomputed modules, average of all layers", "layout"});
-  out.parts.push_back(std::move(useful));
-  return named("F", std::move(out));
+  const double whole = useful.value + repeated;
+  ExplainedSum sum;
+  sum.add("", "forward and backward", std::move(useful));
+  sum.add({"r", repeated, "forward FLOPs of the recomputed modules, average of all layers", "layout"});
+  return named("F", explained("FLOPs of a token, recomputed ones counted too", sum.equation, whole, "",
+                              std::move(sum.symbols), {}, std::move(sum.parts)));
 }
 
 }  // namespace plan

@@ -120,11 +120,10 @@ Explanation of(const Gpu& gpu, const KernelTime& k) {
                         {"F", k.flops, "FLOPs of the chunked scan", kShape},
                         {"A", k.rate, "FLOP/s of its small products", kConstants}});
     case Law::Launches:
-      return explained(
-          {}, "n*g - w", k.seconds, "s",
-          {{"n", k.kernels, "kernels that the host launches", "stack"},
-           {"g", k.rate, "seconds of a launch", kConstants},
-           {"w", k.kernels * k.rate - k.seconds, "seconds of these kernels and messages", "plan explain compute"}});
+      return explained({}, "n*g - w", k.seconds, "s",
+                       {{"n", k.kernels, "kernels that the host launches", "stack"},
+                        {"g", k.rate, "seconds of a launch", kConstants},
+                        {"w", k.busy, "seconds of these kernels and messages", "plan explain compute"}});
   }
   return {};
 }
@@ -187,6 +186,7 @@ Result<Explanation> explain_compute(const Plan& plan, int) {
       "seconds of the embedding", embedding_kernels(problem, split), costs.embedding());
   add("h", spread || slowest.content.head ? slowest.ends : 0, "share of head and loss on the stage",
       "seconds of head, loss and prediction modules", head_kernels(problem, split), costs.head());
+  sum.add({"o", slowest.host_wait, "waiting for activations on their way to host memory and back", "GPU preset"});
   sum.give({"n", slowest.times, "micro-batches that the stage works one after another", "layout and schedule"});
   Explanation out = explained("time that the slowest stage spends in kernels", "n*(" + sum.equation + ")",
                               plan.best.terms.compute.value, "s", std::move(sum.symbols),

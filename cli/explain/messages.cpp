@@ -2,6 +2,7 @@
 // tests/cli/explain_test.cpp.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cli/explain/parts.hpp"
@@ -83,34 +84,81 @@ Result<Explanation> nothing(std::string_view what) {
   return fail(Error{"nothing_to_explain", fmt::format("the layout has no {} communication", what)});
 }
 
-/// Adds what the messages do not account for.
-void add_rest(ExplainedSum& sum, double covered, double whole, const char* why) {
-  const double rest = whole - covered;
-  if (std::fabs(rest) > 1e-9 * std::max(1e-9, std::fabs(whole))) sum.add({"x", rest, why, "schedule"});
-}
-
-/// Messages of layers and ends on the slowest stage.
-Result<Explanation> explain_layer_axis(const Plan& plan, Axis axis, Seconds whole, std::string_view what) {
-  const CostModel costs(plan.problem, split_of(plan.best.layout));
-  const SlowestStage slowest = slowest_stage(plan);
-  ExplainedSum sum;
-  double covered = 0;
-  const auto add = [&](const LayerCost& cost, double layers) {
-    for (const Message& message : cost.messages) {
-      if (message.axis != axis || layers <= 0) continue;
-      const std::string symbol = short_name(name(message.op), sum.symbols);
-      Explanation part = exposed_message(plan, symbol, message, slowest.times * layers);
-      covered += part.value;
-      const std::string title = part.title;
-      sum.add("", title, std::move(part));
-    }
+/// The parts of the slowest stage, each with the times that a micro-batch meets it.
+struct MetPart {
+  const LayerCost& cost;
+  double times = 0;
+};
+std::vector<MetPart> parts_met(const Plan& plan, const CostModel& costs, const SlowestStage& slowest) {
+  std::vector<MetPart> out;
+  const auto add = [&](const LayerCost& cost, double times) {
+    if (times > 0) out.push_back({cost, times});
   };
   for (int kind = 0; kind < costs.kinds(); ++kind)
     add(costs.layer(kind), slowest.visits * slowest.content.layers_of_kind[static_cast<std::size_t>(kind)]);
   const bool spread = plan.problem.training.stack.vocab_barriers > 0;
   add(costs.embedding(), spread || slowest.content.embedding ? slowest.ends : 0);
   add(costs.head(), spread || slowest.content.head ? slowest.ends : 0);
-  add_rest(sum, covered, whole.value, "what split backwards add, and pairs of micro-batches save");
+  return out;
+}
+
+/// What a number that each part has adds in a step: "n*(l_1*q_1 + ...)".
+template <class Number>
+Explanation of_each_part(const SlowestStage& slowest, const std::vector<MetPart>& parts, const char* title,
+                         const char* letter, const char* meaning, const Number& number) {
+  ExplainedSum sum;
+  double covered = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double each = number(parts[i].cost);
+    if (each == 0) continue;
+    const std::string times = fmt::format("l_{}", i + 1);
+    sum.give({times, parts[i].times, "times that a micro-batch meets a layer of a kind, or an end", "layout"});
+    sum.add(times + "*", {fmt::format("{}_{}", letter, i + 1), each, meaning, kShape});
+    covered += parts[i].times * each;
+  }
+  sum.give({"n", slowest.times, "micro-batches that the stage works one after another", "layout and schedule"});
+  return explained(title, "n*(" + sum.equation + ")", slowest.times * covered, "s", std::move(sum.symbols));
+}
+
+/// The all-to-alls of pairs: of every part what is left beside the work of another micro-batch.
+Result<Explanation> explain_pairs(const SlowestStage& slowest, const std::vector<MetPart>& parts, double whole) {
+  Explanation out = of_each_part(slowest, parts, "expert-parallel communication that stays exposed", "q",
+                                 "seconds that its all-to-alls, or its launches, take beyond all other work of a pair",
+                                 [](const LayerCost& cost) { return cost.paired_ep; });
+  if (out.value == 0) return fail(Error{"nothing_to_explain", "other micro-batches hide all that goes to experts"});
+  out.value = whole;
+  out.notes = {
+      "micro-batches run in pairs, of which one computes while the other sends to its experts; `--format json`"
+      " of a plan lists the messages themselves"};
+  return out;
+}
+
+/// Messages of layers and ends on the slowest stage.
+Result<Explanation> explain_layer_axis(const Plan& plan, Axis axis, Seconds whole, std::string_view what) {
+  const CostModel costs(plan.problem, split_of(plan.best.layout));
+  const SlowestStage slowest = slowest_stage(plan);
+  const Layout& layout = plan.best.layout;
+  const std::vector<MetPart> parts = parts_met(plan, costs, slowest);
+  const bool beside = schedule_row(layout.schedule).pairs || plan.problem.training.stack.ep_overlap;
+  const auto sends = [](const MetPart& part) { return part.cost.forward.ep > 0; };
+  if (axis == Axis::Ep && beside && std::any_of(parts.begin(), parts.end(), sends))
+    return explain_pairs(slowest, parts, whole.value);
+  ExplainedSum sum;
+  for (const MetPart& part : parts)
+    for (const Message& message : part.cost.messages) {
+      if (message.axis != axis) continue;
+      const std::string symbol = short_name(name(message.op), sum.symbols);
+      Explanation one = exposed_message(plan, symbol, message, slowest.times * part.times);
+      const std::string title = one.title;
+      sum.add("", title, std::move(one));
+    }
+  if (axis == Axis::Tp && layout.pp > 1 && splits_backward(layout.schedule)) {
+    Explanation split = of_each_part(slowest, parts, "reductions of input gradients that no weight gradient hides", "z",
+                                     "seconds that it adds to separate the two",
+                                     [](const LayerCost& cost) { return cost.split_penalty; });
+    split.name = "x";
+    sum.add("", "reductions of input gradients that no weight gradient hides", std::move(split));
+  }
   if (sum.symbols.empty()) return nothing(what);
   Explanation out = explained(fmt::format("{} communication that stays exposed", what), sum.equation, whole.value, "s",
                               std::move(sum.symbols), {}, std::move(sum.parts));
@@ -177,7 +225,6 @@ Result<Explanation> explain_pp(const Plan& plan, int) {
 Result<Explanation> explain_dp(const Plan& plan, int) {
   const Problem& problem = plan.problem;
   ExplainedSum sum;
-  double covered = 0;
   for (const Communication& row : plan.best.communication) {
     if (row.axis != Axis::Dp) continue;
     const double factor = wire_factor(row.op, row.group.size) * std::max(1.0, row.count);
@@ -196,10 +243,8 @@ Result<Explanation> explain_dp(const Plan& plan, int) {
                                  {std::move(time)});
     part.name = short_name(name(row.op), sum.symbols);
     const std::string title = part.title;
-    covered += part.value;
     sum.add("", title, std::move(part));
   }
-  add_rest(sum, covered, plan.best.terms.dp.value, "of the other direction or group");
   if (sum.symbols.empty()) return nothing("data-parallel");
   return explained("data-parallel communication that stays exposed", sum.equation, plan.best.terms.dp.value, "s",
                    std::move(sum.symbols), "gradients and parameters of the stage that sends longest",

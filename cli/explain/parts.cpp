@@ -63,18 +63,15 @@ SlowestStage slowest_stage(const Plan& plan) {
   Evaluator evaluator(plan.problem, costs);
   evaluator.place(layout);
   evaluator.recompute(layout.recompute);
-  int slowest = 0;
-  for (int rank = 1; rank < layout.pp; ++rank)
-    if (evaluator.cost(rank).total() > evaluator.cost(slowest).total()) slowest = rank;
+  const int slowest = evaluator.bottleneck();
   SlowestStage out;
   const Stages& stages = evaluator.stages();
   out.content = stages.contents[static_cast<std::size_t>(stages.content_of[static_cast<std::size_t>(slowest)])];
   out.cost = evaluator.cost(slowest);
   out.visits = stages_met(layout.schedule);
   out.ends = out.visits / (plan.problem.training.stack.vocab_barriers > 0 ? layout.pp : 1);
-  const Terms& t = plan.best.terms;
-  const double busy = (t.compute + t.recompute + t.tp + t.cp + t.ep).value;
-  out.times = out.cost.total() > 0 ? busy / out.cost.total() : 0;
+  out.times = evaluator.bottleneck_times();
+  out.host_wait = evaluator.bottleneck_host_wait();
   return out;
 }
 

@@ -40,9 +40,10 @@ class ExplainedSum {
 struct SlowestStage {
   StageContent content{};
   StageCost cost{};
-  double visits = 1;  ///< share of its layers that a micro-batch meets: half of DualPipe's
-  double ends = 1;    ///< share of embedding and head on it
-  double times = 0;   ///< micro-batches one after another, of which pairs that overlap count less
+  double visits = 1;     ///< share of its layers that a micro-batch meets: half of DualPipe's
+  double ends = 1;       ///< share of embedding and head on it
+  double times = 0;      ///< micro-batches one after another, of which pairs that overlap count less
+  double host_wait = 0;  ///< of one, seconds that compute waits for activations on their way to the host and back
 };
 [[nodiscard]] SlowestStage slowest_stage(const Plan& plan);
 
@@ -60,10 +61,10 @@ struct StageRank {
 [[nodiscard]] Explanation explain_kernels(const Plan& plan, std::string name, std::string title,
                                           const std::vector<KernelTime>& kernels, double value);
 
-/// FLOPs of a token, layer kind by layer kind and weight by weight, named `F`; and the same with `value`, which counts
-/// what recomputation repeats.
+/// FLOPs of a token, layer kind by layer kind and weight by weight, named `F`; and the same with what recomputation
+/// repeats.
 [[nodiscard]] Explanation explain_flops(const Plan& plan, Mask mask);
-[[nodiscard]] Explanation explain_hardware_flops(const Plan& plan, double value);
+[[nodiscard]] Explanation explain_hardware_flops(const Plan& plan);
 
 /// Parameters of a stage on one rank that are trained: those of experts, or all others.
 [[nodiscard]] Explanation explain_trained(const Plan& plan, const StageRank& rank, const char* name, bool experts);

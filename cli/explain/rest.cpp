@@ -13,6 +13,8 @@
 #include "formulas/names.hpp"
 #include "formulas/nccl_buffers.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/learnt.hpp"
+#include "planner/uncertainty.hpp"
 
 namespace plan {
 namespace {
@@ -24,12 +26,11 @@ double value(Bytes bytes) { return static_cast<double>(bytes.value); }
 const StageMemory& memory_of(const Plan& plan, int stage) { return plan.best.stages[static_cast<std::size_t>(stage)]; }
 
 /// An end of an interval: the middle times a factor.
-Explanation bound(const char* title, double whole, double end, const char* unit, const char* term) {
-  return explained(
-      title, "v*f", end, unit,
-      {{"v", whole, "the value in the middle", std::string("plan explain ") + term},
-       {"f", whole > 0 ? end / whole : 1, "end of the 90 % interval over the middle", "residuals of published runs"}},
-      "conformal intervals, man plan-validation");
+Explanation bound(const char* title, double whole, double end, double factor, const char* unit, const char* term) {
+  return explained(title, "v*f", end, unit,
+                   {{"v", whole, "the value in the middle", std::string("plan explain ") + term},
+                    {"f", factor, "end of the 90 % interval over the middle", "residuals of published runs"}},
+                   "conformal intervals, man plan-validation");
 }
 
 }  // namespace
@@ -45,8 +46,13 @@ Explanation repeated_of_kind(const Plan& plan, const CostModel& costs, int kind,
   if (full) {
     std::vector<KernelTime> forward = layer_kernels(plan.problem, split_of(plan.best.layout), kind);
     std::erase_if(forward, [](const KernelTime& k) { return k.pass != KernelTime::Pass::Forward; });
+    const LayerCost& cost = costs.layer(kind);
     sum.add("", "kernels of the forward pass",
-            explain_kernels(plan, "f", "kernels of the forward pass", forward, phase.compute));
+            explain_kernels(plan, "f", "kernels of the forward pass", forward, cost.forward.compute));
+    if (plan.problem.training.stack.prunes_recompute && cost.last.compute > 0) {
+      sum.equation += " - q";
+      sum.give({"q", cost.last.compute, "of them, the last product, which no backward pass reads", "stack"});
+    }
   } else {
     sum.add({"f", phase.compute, "kernels of the recomputed modules, as in plan explain compute", "recompute"});
   }
@@ -63,17 +69,21 @@ Explanation repeated_of_kind(const Plan& plan, const CostModel& costs, int kind,
 Explanation repeated(const Plan& plan, const SlowestStage& slowest) {
   const CostModel costs(plan.problem, split_of(plan.best.layout));
   ExplainedSum sum;
-  double covered = 0;
+  int held = 0;
   for (int kind = 0; kind < costs.kinds(); ++kind) {
     const double layers = slowest.visits * slowest.content.layers_of_kind[static_cast<std::size_t>(kind)];
     if (layers == 0) continue;
     Explanation part = repeated_of_kind(plan, costs, kind, fmt::format("r_{}", kind));
-    covered += layers * part.value;
+    held += slowest.content.layers_of_kind[static_cast<std::size_t>(kind)];
     sum.give({fmt::format("l_{}", kind), layers, "layers of this kind that a micro-batch meets", "layout"});
     const std::string title = part.title;
     sum.add(fmt::format("l_{}*", kind), title, std::move(part));
   }
-  const double each = slowest.cost.recompute.total(), share = covered > 0 ? each / covered : 1;
+  const Layout& layout = plan.best.layout;
+  const bool full = layout.recompute.kind == RecomputeKind::Full;
+  const double share =
+      full ? static_cast<double>(recomputed_layers(layout.recompute, layout.vp, held)) / std::max(1, held) : 1;
+  const double each = slowest.cost.recompute.total();
   sum.give({"s", share, "share of the layers that are recomputed", "recompute"});
   Explanation out = explained("seconds to repeat what one micro-batch did not keep", "s*(" + sum.equation + ")", each,
                               "s", std::move(sum.symbols), {}, std::move(sum.parts));
@@ -86,10 +96,11 @@ Explanation repeated(const Plan& plan, const SlowestStage& slowest) {
 Result<Explanation> explain_recompute(const Plan& plan, int) {
   const double time = plan.best.terms.recompute.value;
   if (time <= 0) return fail(Error{"nothing_to_explain", "the layout recomputes nothing"});
-  Explanation each = repeated(plan, slowest_stage(plan));
+  const SlowestStage slowest = slowest_stage(plan);
+  Explanation each = repeated(plan, slowest);
   const double seconds = each.value;
   return explained("time that recomputation takes", "n*r", time, "s",
-                   {{"n", time / seconds, "micro-batches that the slowest stage runs one after another", "layout"},
+                   {{"n", slowest.times, "micro-batches that the slowest stage runs one after another", "layout"},
                     {"r", seconds, "seconds to repeat what one micro-batch did not keep", {}}},
                    "Korthikanti et al. 2022, arXiv:2205.05198; kernel times from the GPU's measured rates",
                    {std::move(each)});
@@ -229,9 +240,8 @@ Result<Explanation> explain_communication(const Plan& plan, int stage) {
 }
 
 Result<Explanation> explain_context(const Plan& plan, int stage) {
-  const double bytes = value(memory_of(plan, stage).context);
-  return explained("CUDA context and loaded modules", "c", bytes, "bytes",
-                   {{"c", bytes, "outside the allocator", "GPU preset"}}, "measured");
+  return explained("CUDA context and loaded modules", "c", value(memory_of(plan, stage).context), "bytes",
+                   {{"c", value(plan.problem.cluster.gpu.context), "outside the allocator", "GPU preset"}}, "measured");
 }
 
 Result<Explanation> explain_share(const Plan& plan, int) {
@@ -242,18 +252,20 @@ Result<Explanation> explain_share(const Plan& plan, int) {
 }
 
 Result<Explanation> explain_peak_low(const Plan& plan, int) {
-  return bound("lower end of the peak memory", value(plan.best.peak), value(plan.best.peak_low), "bytes", "memory");
+  return bound("lower end of the peak memory", value(plan.best.peak), value(plan.best.peak_low),
+               std::min(1.0, memory_interval(plan.problem).low), "bytes", "memory");
 }
 Result<Explanation> explain_peak_high(const Plan& plan, int) {
-  return bound("upper end of the peak memory", value(plan.best.peak), value(plan.best.peak_high), "bytes", "memory");
+  return bound("upper end of the peak memory", value(plan.best.peak), value(plan.best.peak_high),
+               std::max(1.0, memory_interval(plan.problem).high), "bytes", "memory");
 }
 Result<Explanation> explain_step_time_low(const Plan& plan, int) {
-  return bound("lower end of the step time", plan.best.step_time.value, plan.best.step_time_low.value, "s",
-               "step_time");
+  return bound("lower end of the step time", plan.best.step_time.value, plan.best.step_time_low.value,
+               step_interval(plan.problem, plan.best).low, "s", "step_time");
 }
 Result<Explanation> explain_step_time_high(const Plan& plan, int) {
-  return bound("upper end of the step time", plan.best.step_time.value, plan.best.step_time_high.value, "s",
-               "step_time");
+  return bound("upper end of the step time", plan.best.step_time.value, plan.best.step_time_high.value,
+               step_interval(plan.problem, plan.best).high, "s", "step_time");
 }
 
 Result<Explanation> explain_throughput_per_gpu(const Plan& plan, int) {

@@ -22,14 +22,6 @@ DType quoted_dtype(const Gpu& gpu) {
 }
 double quoted_peak(const Gpu& gpu) { return gpu.peak[static_cast<std::size_t>(quoted_dtype(gpu))].value; }
 
-/// Useful FLOPs of a token, attention as the causal mask leaves it.
-double flops_per_token(const Plan& plan) {
-  const Training& training = plan.problem.training;
-  return model_flops_per_token(plan.problem.model, static_cast<double>(training.seq), FlopsConvention::ModelCausal,
-                               flops_options(training, plan.best.layout.tp))
-      .value;
-}
-
 ExplainedSymbol sequences(const Plan& plan) {
   return {"B", static_cast<double>(plan.problem.training.global_batch), "sequences per step",
           input_origin(plan, "global_batch")};
@@ -40,10 +32,6 @@ ExplainedSymbol tokens(const Plan& plan) {
 ExplainedSymbol step(const Plan& plan) {
   return {"T", plan.best.step_time.value, "seconds per step", "plan explain step_time"};
 }
-ExplainedSymbol work(const Plan& plan) {
-  return {"F", flops_per_token(plan), "FLOPs of a token, forward and backward, causal", {}};
-}
-
 ExplainedSymbol gpus(const Plan& plan) {
   return {"n", static_cast<double>(plan.problem.gpus), "GPUs", input_origin(plan, "gpus")};
 }
@@ -147,17 +135,16 @@ Result<Explanation> explain_throughput(const Plan& plan, int) {
 
 namespace {
 
-Explanation utilisation(const Plan& plan, double value, const char* title, const char* meaning) {
+/// Of FLOPs of a token, which come explained.
+Explanation utilisation(const Plan& plan, double value, const char* title, const char* meaning, Explanation flops) {
   Explanation out{.name = {},
                   .title = title,
                   .equation = "B*s*F/(T*n*C)",
                   .value = value,
                   .unit = "",
                   .source = "Chowdhery et al. 2022, arXiv:2204.02311"};
-  const double per_flop = static_cast<double>(plan.problem.training.tokens_per_step()) /
-                          (plan.best.step_time.value * plan.problem.gpus * quoted_peak(plan.problem.cluster.gpu));
-  out.symbols = {sequences(plan), tokens(plan), {"F", value / per_flop, meaning, {}},
-                 step(plan),      gpus(plan),   peak(plan)};
+  out.symbols = {sequences(plan), tokens(plan), {"F", flops.value, meaning, {}}, step(plan), gpus(plan), peak(plan)};
+  out.parts.push_back(std::move(flops));
   return out;
 }
 
@@ -165,28 +152,22 @@ Explanation utilisation(const Plan& plan, double value, const char* title, const
 
 Result<Explanation> explain_mfu(const Plan& plan, int) {
   const Mfu& mfu = plan.best.mfu;
-  Explanation out = utilisation(plan, mfu.model_causal, "model FLOPs utilisation", "");
+  Explanation out = utilisation(plan, mfu.model_causal, "model FLOPs utilisation",
+                                "FLOPs of a token, forward and backward, causal", explain_flops(plan, Mask::Causal));
   out.source += ", with attention under the causal mask";
-  out.symbols[2] = work(plan);
-  out.parts.push_back(explain_flops(plan, Mask::Causal));
   out.notes = {fmt::format("attention counted in full: {}; recomputed work counted too: {}", percent(mfu.model_full),
                            percent(mfu.hardware))};
   return out;
 }
 
 Result<Explanation> explain_mfu_full(const Plan& plan, int) {
-  Explanation out = utilisation(plan, plan.best.mfu.model_full, "model FLOPs utilisation, attention counted in full",
-                                "FLOPs of a token, forward and backward, no mask");
-  out.parts.push_back(explain_flops(plan, Mask::Full));
-  out.symbols[2].value = out.parts.back().value;  // not by way of the step time, which rounds
-  return out;
+  return utilisation(plan, plan.best.mfu.model_full, "model FLOPs utilisation, attention counted in full",
+                     "FLOPs of a token, forward and backward, no mask", explain_flops(plan, Mask::Full));
 }
 
 Result<Explanation> explain_mfu_hardware(const Plan& plan, int) {
-  Explanation out = utilisation(plan, plan.best.mfu.hardware, "hardware FLOPs utilisation",
-                                "FLOPs of a token, forward, backward and recomputed, causal");
-  out.parts.push_back(explain_hardware_flops(plan, out.symbols[2].value));
-  return out;
+  return utilisation(plan, plan.best.mfu.hardware, "hardware FLOPs utilisation",
+                     "FLOPs of a token, forward, backward and recomputed, causal", explain_hardware_flops(plan));
 }
 
 }  // namespace plan
