@@ -94,7 +94,6 @@ constexpr std::pair<std::string_view, std::string_view> kWeighing[] = {
     {"engram_layers", ""},
     {"first_num_hash_layers", "0"},
     {"compress_ratios", ""},
-    {"scan_layers", "true false"},  // pipelines of ours are written without: nothing that is counted
     {"scan_pipeline_repeats", "false"},
     {"scan_layers_per_stage", "false"},
     {"optimize_mesh_for_tpu_v6e", "false"},

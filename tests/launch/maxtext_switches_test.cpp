@@ -167,7 +167,6 @@ TEST_CASE("keys that weigh are named wherever they differ from base.yml, and wor
                                           {"use_tokamax_splash", "false", "true"},
                                           {"mla_qk_head_chunk_size", "0", "8"},
                                           {"num_moe_emb_chunks", "0", "4"},
-                                          {"scan_layers", "True", "false"},
                                           {"scan_pipeline_repeats", "false", "true"},
                                           {"trainable_parameters_mask", "[]", "['.*indexer.*']"},
                                           {"mesh_axes", "['data', 'stage', 'fsdp', 'tensor']", "['mine']"},
