@@ -60,7 +60,8 @@ void Ranking::merge(const Ranking& other) {
 }
 
 void Front::offer(const Candidate& candidate) {
-  const auto [time, peak] = candidate.score;
+  const auto time = candidate.score.step_time;
+  const auto peak = candidate.score.peak;
   // Members ascend in time and descend in memory: the last one that is as fast needs the least.
   auto place = std::partition_point(members_.begin(), members_.end(),
                                     [&](const Candidate& member) { return member.score.step_time <= time; });

@@ -176,9 +176,10 @@ TEST_CASE("keys that weigh are named wherever they differ from base.yml, and wor
                                           {"hardware", "gpu", "cpu"},
                                           {"internal_compile_num_devices", "-1", "64"},
                                           {"engram_layers", "[]", "[1, 2]"}}) {
-    CAPTURE(key);
-    CHECK(with(std::string(key) + ": " + plain).unused.empty());
-    CHECK(names(with(std::string(key) + ": " + other).unused, key));
+    const std::string name = key;
+    CAPTURE(name);
+    CHECK(with(name + ": " + plain).unused.empty());
+    CHECK(names(with(name + ": " + other).unused, name));
   }
   for (const std::string key : {"dtype", "weight_dtype", "mu_dtype", "grad_dtype"})
     CHECK(error_of("job.yml", kJob + key + ": bf16\n", on(32)) == "wrong_value");
