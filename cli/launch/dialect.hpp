@@ -73,6 +73,8 @@ inline constexpr std::string_view kMissingBase = "defaults";
 [[nodiscard]] Result<DialectKeys> keys_of_nemo_rl(const LaunchSource& source);
 [[nodiscard]] Result<DialectKeys> keys_of_overrides(const LaunchSource& source, std::string_view program);
 [[nodiscard]] Result<DialectKeys> keys_of_flags(const LaunchSource& source, std::string_view program);
+/// A word without the quotes around it, of either kind.
+[[nodiscard]] std::string without_quotes(const std::string& word);
 /// `${policy.x}`, `${.x}`, `${multiply:4, ${.x}}` as what they come to; what is not known stays as it is.
 void interpolate(DialectKeys& keys);
 /// The same keys as settings, but for those that are null.

@@ -48,11 +48,6 @@ const MegatronValue* found(const DialectKeys& keys, const std::string& key) {
   return inner == keys.end() ? nullptr : &inner->second;
 }
 
-std::string without_quotes(const std::string& word) {
-  const bool quoted = word.size() > 1 && (word.front() == '\'' || word.front() == '"') && word.back() == word.front();
-  return quoted ? word.substr(1, word.size() - 2) : word;
-}
-
 std::optional<std::int64_t> calculated(std::string_view resolver, const std::vector<std::string>& words) {
   std::optional<std::int64_t> all;
   for (const std::string& word : words) {
@@ -97,6 +92,11 @@ std::string resolved(const DialectKeys& keys, const std::string& word, const std
 }
 
 }  // namespace
+
+std::string without_quotes(const std::string& word) {
+  const bool quoted = word.size() >= 2 && (word.front() == '\'' || word.front() == '"') && word.back() == word.front();
+  return quoted ? word.substr(1, word.size() - 2) : word;
+}
 
 void interpolate(DialectKeys& keys) {
   const DialectKeys before = keys;

@@ -914,6 +914,12 @@ std::string with_dashes(std::string_view key) {
   return flag;
 }
 
+std::string with_underscores(std::string_view flag) {
+  std::string key(flag);
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
+
 const MegatronFlag* find_megatron_flag(std::string_view name) {
   const auto* found =
       std::lower_bound(std::begin(kFlags), std::end(kFlags), name,

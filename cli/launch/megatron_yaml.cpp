@@ -27,13 +27,6 @@ std::string as_boolean(const std::string& word) {
   return word == "no" || word == "off" ? "false" : word;
 }
 
-/// A shell reads the words of `MODEL_ARGS` once more, so that `"'([0]*1+[1]*60)'"` keeps its brackets: without the
-/// quotes that it takes off.
-std::string without_quotes(const std::string& word) {
-  const bool quoted = word.size() >= 2 && (word.front() == '\'' || word.front() == '"') && word.back() == word.front();
-  return quoted ? word.substr(1, word.size() - 2) : word;
-}
-
 /// Keys as the words of a command: `true` is a switch, `false` and null are not there.
 std::vector<ShellWord> words_of(const DialectKeys& keys) {
   std::vector<ShellWord> words;
@@ -58,6 +51,7 @@ std::vector<ShellWord> words_of(const DialectKeys& keys) {
         (word == "true" && known == nullptr))
       continue;
     for (const std::string& item : value.values)
+      // A shell reads the words of `MODEL_ARGS` once more, so that `"'([0]*1+[1]*60)'"` keeps its brackets.
       words.push_back({key.starts_with("--") ? without_quotes(item) : item, line});
   }
   return words;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "cli/launch/megatron_flags.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -32,11 +33,6 @@ bool is_key(std::string_view text) {
 
 /// A value that nobody knows before the script runs is none.
 bool is_open(std::string_view value) { return value.find('$') != std::string_view::npos; }
-
-std::string underscored(std::string key) {
-  std::replace(key.begin(), key.end(), '-', '_');
-  return key;
-}
 
 /// `--compile.no-enable` switches off what `--compile.enable` switches on.
 Overlay switched(std::string key, Place place) {
@@ -68,7 +64,7 @@ std::set<std::size_t> lay_over(const ShellCommand& command, const std::string& s
     if ((way == Way::Flags) != text.starts_with("--")) continue;
     text.remove_prefix(way == Way::Flags ? 2 : 0);
     const std::size_t equals = text.find('=');
-    const std::string key = underscored(std::string(text.substr(0, equals)));
+    const std::string key = with_underscores(text.substr(0, equals));
     const bool dotted = key.find('.') != std::string::npos && !key.starts_with("job.config");
     if (!is_key(key) || (way == Way::Flags && !dotted)) continue;
     if (equals != std::string_view::npos) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/primus.hpp"
 #include "cli/launch/shell.hpp"
 #include "presets/suggest.hpp"
@@ -78,11 +79,6 @@ constexpr CountedAs kNemo2Counted[] = {
     {"trainer.strategy.ddp", "megatron", "data parallelism is counted as Megatron core's"},
 };
 
-std::string underscored(std::string flag) {
-  std::replace(flag.begin(), flag.end(), '-', '_');
-  return flag;
-}
-
 void derive_nemo2(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
   args.fork = true;
   const auto word = [&](std::string_view key) {
@@ -99,7 +95,7 @@ void derive_nemo2(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& arg
     if (args.has(flag) && !args.has("use-precision-aware-optimizer"))
       args.unused.push_back(
           {"not_counted", fmt::format("{}: `{}` without `use_precision_aware_optimizer` is not counted",
-                                      args.where(flag), underscored(flag))});
+                                      args.where(flag), with_underscores(flag))});
   const std::string scheme = word("peft");
   const bool other = !scheme.empty() && scheme != "none" && scheme.find("lora") == std::string::npos;
   if (other)

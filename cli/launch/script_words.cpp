@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "cli/launch/fork_flags.hpp"
+#include "cli/launch/megatron_flags.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -87,8 +88,7 @@ void tell_of_environment(std::span<const LaunchSource> files, LaunchJob& job) {
     for (std::size_t at = source.text.find(kAsks); at != std::string::npos; at = source.text.find(kAsks, at)) {
       at += kAsks.size();
       const std::string name = source.text.substr(at, source.text.find_first_of(",}\n", at) - at);
-      std::string words = lowered(name);  // as a flag has them
-      std::replace(words.begin(), words.end(), '_', '-');
+      const std::string words = with_dashes(lowered(name));
       if (sounds_harmless(words) || words.find("file") != std::string::npos) continue;
       const std::string quoted = fmt::format("`{}`", yaml::printable(name));
       if (names.find(quoted) == std::string::npos && ++count <= kMostNamed)
