@@ -119,9 +119,10 @@ void offer(std::vector<Advice>& all, const Changes& changes, const Problem& aske
 std::vector<Advice> advice(const Problem& asked, const Plan& plan) {
   std::vector<Advice> all;
   const bool graphs = (turnable_switches(asked) & kSwitchGraphs) != 0;  // the search tries them itself
-  for (const Changes& changes : {near_batches(asked), Changes{with_batch(asked, 2 * asked.training.global_batch)},
-                                 better_numbers(asked), more_memory(asked), other_precisions(asked),
-                                 narrower_states(asked), offloads(asked), graphs ? Changes{} : graph_launches(asked)})
+  for (const Changes& changes :
+       {near_batches(asked), Changes{with_batch(asked, 2 * asked.training.global_batch)}, better_numbers(asked),
+        more_memory(asked), other_precisions(asked), narrower_states(asked), offloads(asked), other_messages(asked),
+        graphs ? Changes{} : graph_launches(asked)})
     offer(all, changes, asked, plan);
   for (const Changes& each : {freed_axes(asked), next_kinds(asked)})
     for (const ChangedJob& change : each) offer(all, {change}, asked, plan);

@@ -32,12 +32,6 @@ unsigned switches_of(const FrameworkRow& row) {
          (row.offloads_activations ? unsigned{kSwitchActivations} : 0);
 }
 
-/// Does the user ask for what the software of this framework would drop?
-bool drops_stated(const Problem& problem, const FrameworkRow& row) {
-  const bool graphs = problem.training.stack.cuda_graphs || problem.training.stack.graph_scopes != 0;
-  return (graphs && !row.graphs_of_parts) || (problem.training.offload.activations() && !row.offloads_activations);
-}
-
 bool certain(const SearchResult& result) { return !result.ranking.best().empty() && !result.at_risk; }
 
 /// Does `a` answer better than `b`: for certain rather than at risk, then sooner?

@@ -11,6 +11,7 @@
 #include "formulas/activation.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
+#include "formulas/overlap.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
@@ -199,6 +200,27 @@ std::vector<ChangedJob> graph_launches(const Problem& problem) {
   if (!some_wanted(problem, &FrameworkRow::graphs_of_parts)) return {};
   std::vector<ChangedJob> changes = {{"--cuda-graphs " + parts.words, problem}};
   changes.back().problem.training.stack.graph_scopes = parts.scopes;
+  return changes;
+}
+
+std::vector<ChangedJob> other_messages(const Problem& problem) {
+  std::vector<ChangedJob> changes;
+  const unsigned on = overlapping(problem.training.stack);
+  for (const OverlapPart& part : kOverlapParts) {
+    const bool experts = part.bit == kOverlapExperts;
+    if ((on & part.bit) != 0 || (part.bit != kOverlapTp && !experts) || (experts && !problem.model.moe())) continue;
+    const auto has = [&](const FrameworkRow& row) { return (row.overlaps & (on | part.bit)) == (on | part.bit); };
+    const FrameworkRow* row = framework_with(problem.framework, has);
+    if (row == nullptr || !runs_on(*row, problem.cluster.gpu.vendor)) continue;
+    changes.push_back({"--overlap " + overlap_words(on | part.bit), problem});
+    changes.back().problem.training.stack.*part.on = true;
+  }
+  const FrameworkRow* row = with_words(problem, &FrameworkRow::dispatches);
+  if (row == nullptr || !problem.model.moe() || problem.training.stack.dedup_dispatch ||
+      !sends_once_a_node(problem.cluster.gpu))
+    return changes;
+  changes.push_back({"--dispatcher flex", problem});
+  changes.back().problem.training.stack.dedup_dispatch = true;
   return changes;
 }
 

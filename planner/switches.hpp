@@ -47,6 +47,8 @@ struct ChangedJob {
 [[nodiscard]] std::vector<ChangedJob> narrower_states(const Problem& problem);
 /// Of a fine-tuning: adapters in place of all weights, a quantised base in place of a 16-bit one.
 [[nodiscard]] std::vector<ChangedJob> adapter_tasks(const Problem& problem);
+/// Tensor parallelism's messages, or the experts', beside compute; tokens sent once to each node.
+[[nodiscard]] std::vector<ChangedJob> other_messages(const Problem& problem);
 /// CUDA graphs of the parts of a layer.
 [[nodiscard]] std::vector<ChangedJob> graph_launches(const Problem& problem);
 

@@ -15,7 +15,7 @@ struct Args {
 
   Text model, gpus, slice, gpu, cluster, profile, seq, global_batch, task, lora_rank, offload, tokens;
   Text precision, bf16_layers, optimizer, framework, layout;
-  Text state_formats, cuda_graphs, imbalance, diloco;
+  Text state_formats, cuda_graphs, overlap, dispatcher, imbalance, diloco;
   Text objective, top, stage, price, headroom;
   Text spares, gpu_mtbf, storage, restart, lose;
   Text rows;

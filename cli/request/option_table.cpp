@@ -1,6 +1,7 @@
 // Every flag, once. Help, completions, the parser and the manual's test read this table.
 #include "cli/launch/launch.hpp"
 #include "cli/request/options.hpp"
+#include "cli/terminal/overlap_words.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/rules/frameworks.hpp"
 
@@ -17,6 +18,7 @@ Words framework_words() {
 Words precision_words() { return words_of(kPrecisionNames); }
 Words optimizer_words() { return words_of(kOptimizerNames); }
 Words task_words() { return words_of(kTaskNames); }
+Words dispatcher_words() { return words_of(kDispatcherNames); }
 Words objective_words() { return words_of(kObjectiveNames); }
 Words format_words() { return words_of(kFormatNames); }
 Words color_words() { return {"auto", "always", "never"}; }
@@ -138,6 +140,13 @@ constexpr Option kOptions[] = {
     take("--cuda-graphs", "attn+mlp|full", kTrain, kNothing, kForProblem, &Args::cuda_graphs, "what CUDA graphs launch",
          "none, full (the whole iteration), or parts of a layer: attn, mamba, mlp, moe_router, moe_preprocess "
          "(Megatron). Default: none."),
+    take("--overlap", "grads+tp", kTrain, kNothing, kForProblem, &Args::overlap, "messages that run beside compute",
+         "none, or of these: grads, params, tp, p2p, experts (Megatron; grads alone: DeepSpeed). Default: grads, "
+         "params and p2p."),
+    pick("--dispatcher", "WORD", kTrain, dispatcher_words, kForProblem, &Args::dispatcher,
+         "how tokens reach their experts",
+         "alltoall: a copy for each expert. flex: one for each node, by DeepEP or HybridEP (Megatron, on Hopper and "
+         "Blackwell, and there the default)."),
     take("--imbalance", "1.3", kTrain, kNothing, kForProblem, &Args::imbalance, "how unevenly experts get tokens",
          "Tokens of the busiest rank over the mean. Routers that choose freely reach about 1.3. Default: 1, balance."),
     take("--diloco", "500,copies=4", kTrain, kNothing, kForProblem, &Args::diloco,

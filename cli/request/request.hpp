@@ -13,6 +13,7 @@
 #include "cli/launch/launch.hpp"
 #include "cli/request/pool_words.hpp"
 #include "cli/terminal/cuda_graphs.hpp"
+#include "cli/terminal/overlap_words.hpp"
 #include "cli/terminal/state_formats.hpp"
 #include "formulas/result.hpp"
 #include "planner/problem/problem.hpp"
@@ -83,6 +84,8 @@ struct Request {
   std::optional<Stated<Offload>> offload{};
   std::optional<Stated<StateFormats>> state_formats{};
   std::optional<Stated<CudaGraphs>> cuda_graphs{};
+  std::optional<Stated<Overlap>> overlap{};
+  std::optional<Stated<Dispatcher>> dispatcher{};
   std::optional<Stated<double>> imbalance{};  ///< tokens of the rank with the busiest experts / mean
   std::optional<Stated<LocalUpdates>> diloco{};
   std::optional<Stated<std::int64_t>> lora_rank{};
@@ -128,6 +131,8 @@ inline constexpr std::tuple kRequestFields{RequestField<Model>{"model", &Request
                                            RequestField<Offload>{"offload", &Request::offload},
                                            RequestField<StateFormats>{"state_formats", &Request::state_formats},
                                            RequestField<CudaGraphs>{"cuda_graphs", &Request::cuda_graphs},
+                                           RequestField<Overlap>{"overlap", &Request::overlap},
+                                           RequestField<Dispatcher>{"dispatcher", &Request::dispatcher},
                                            RequestField<double>{"imbalance", &Request::imbalance},
                                            RequestField<LocalUpdates>{"diloco", &Request::diloco},
                                            RequestField<std::int64_t>{"lora_rank", &Request::lora_rank},

@@ -54,6 +54,8 @@ constexpr WordRow kWords[] = {{"model", &Args::model, true},
                               {"offload", &Args::offload, true},
                               {"state_formats", &Args::state_formats, true},
                               {"cuda_graphs", &Args::cuda_graphs, true},
+                              {"overlap", &Args::overlap, true},
+                              {"dispatcher", &Args::dispatcher, true},
                               {"imbalance", &Args::imbalance, true},
                               {"diloco", &Args::diloco, true},
                               {"headroom", &Args::headroom, true},
@@ -296,6 +298,8 @@ Request read_words(const Asked& asked, Errors& errors) {
   reading.take("offload", &Request::offload, read_offload);
   reading.take("state_formats", &Request::state_formats, read_state_formats);
   reading.take("cuda_graphs", &Request::cuda_graphs, read_cuda_graphs);
+  reading.take("overlap", &Request::overlap, read_overlap, overlap_text);
+  reading.choice("dispatcher", "--dispatcher", &Request::dispatcher, kDispatcherNames);
   reading.take("imbalance", &Request::imbalance, read_imbalance);
   reading.take("diloco", &Request::diloco, read_diloco);
   reading.take("slice", &Request::slice, read_slice_word, [](const SliceShape& shape) { return slice_text(shape); });

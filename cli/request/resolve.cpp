@@ -176,6 +176,8 @@ void resolve_switches(Draft& draft) {
   };
   resolve("state_formats", draft.request.state_formats, take_state_formats);
   resolve("cuda_graphs", draft.request.cuda_graphs, take_cuda_graphs);
+  resolve("overlap", draft.request.overlap, take_overlap);
+  resolve("dispatcher", draft.request.dispatcher, take_dispatcher);
   resolve("diloco", draft.request.diloco, take_diloco);
   resolve("imbalance", draft.request.imbalance, take_imbalance);
 }

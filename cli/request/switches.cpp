@@ -10,6 +10,7 @@
 #include "formulas/bf16_layers.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
+#include "formulas/overlap.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/switches.hpp"
 
@@ -56,6 +57,52 @@ Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem) {
   problem.training.stack.cuda_graphs = graphs.iteration;
   problem.training.stack.graph_scopes = graphs.scopes;
   return problem.model.kinds.empty() ? Errors{} : graphs_without_ground(graphs, problem.model);
+}
+
+Errors take_overlap(const Overlap& overlap, Problem& problem) {
+  const FrameworkRow& row = framework_row(problem.framework);
+  if (row.overlaps == 0)
+    return {needs_framework(&FrameworkRow::overlaps, "of the frameworks {} alone have words for what overlaps")};
+  Errors errors;
+  if (const unsigned fixed = overlap.parts & ~unsigned{row.overlaps}; fixed != 0)
+    errors.push_back({"conflicting_flags",
+                      fmt::format("{} has no word that lets `{}` overlap", row.title,
+                                  overlap_text({static_cast<std::uint8_t>(fixed)})),
+                      {},
+                      {fmt::format("name of these: {}", overlap_text({row.overlaps}))}});
+  if ((overlap.parts & kOverlapParams) != 0 && (overlap.parts & kOverlapGrads) == 0)
+    errors.push_back({"conflicting_flags",
+                      "parameters are gathered beside compute only where gradients are reduced so, too",
+                      {},
+                      {fmt::format("write `--overlap {}`",
+                                   overlap_text({static_cast<std::uint8_t>(overlap.parts | kOverlapGrads)}))}});
+  if ((overlap.parts & kOverlapExperts) != 0 && !problem.model.kinds.empty() && !problem.model.moe())
+    errors.push_back({"conflicting_flags",
+                      fmt::format("{} has no experts, whose messages `--overlap experts` hides", problem.model.name),
+                      {},
+                      {}});
+  if (!errors.empty()) return errors;
+  for (const OverlapPart& part : kOverlapParts)
+    if ((row.overlaps & part.bit) != 0) problem.training.stack.*part.on = (overlap.parts & part.bit) != 0;
+  return {};
+}
+
+Errors take_dispatcher(Dispatcher dispatcher, Problem& problem) {
+  if (!framework_row(problem.framework).dispatches)
+    return {needs_framework(&FrameworkRow::dispatches, "how tokens reach their experts has words in {} alone")};
+  if (!problem.model.kinds.empty() && !problem.model.moe())
+    return {{"conflicting_flags",
+             fmt::format("{} has no experts, to which `--dispatcher` sends tokens", problem.model.name),
+             {},
+             {}}};
+  const bool once = dispatcher == Dispatcher::Flex;
+  if (once && !sends_once_a_node(problem.cluster.gpu))
+    return {{"conflicting_flags",
+             fmt::format("DeepEP and HybridEP run on Hopper and Blackwell, not on {}", problem.cluster.gpu.name),
+             {},
+             {"write `--dispatcher alltoall`"}}};
+  problem.training.stack.dedup_dispatch = once;
+  return {};
 }
 
 std::string modules_that_stay(const Problem& problem) {

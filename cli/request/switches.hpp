@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cli/terminal/cuda_graphs.hpp"
+#include "cli/terminal/overlap_words.hpp"
 #include "cli/terminal/state_formats.hpp"
 #include "formulas/result.hpp"
 #include "planner/problem/problem.hpp"
@@ -27,6 +28,12 @@ template <class Property>
 /// What graphs launch, in frameworks with words for it, of the parts that the model has and whose shapes are known
 /// beforehand.
 [[nodiscard]] Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem);
+
+/// Messages beside compute, of the kinds that the framework has words for; the others stay as its software has them.
+[[nodiscard]] Errors take_overlap(const Overlap& overlap, Problem& problem);
+
+/// How tokens reach their experts, in frameworks and on GPUs that have a choice.
+[[nodiscard]] Errors take_dispatcher(Dispatcher dispatcher, Problem& problem);
 
 /// What of the modules that `--offload` names the model lacks or its CUDA graphs keep on the GPU; empty if nothing.
 [[nodiscard]] std::string modules_that_stay(const Problem& problem);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "formulas/enum_rows.hpp"
+#include "formulas/overlap.hpp"
 
 namespace plan {
 
@@ -31,9 +32,25 @@ std::string_view lacks(const FrameworkRow& row, const Problem& problem) {
 
 Stack stack_on(const FrameworkRow& row, const Gpu& gpu) {
   Stack stack = row.stack;
-  if (gpu.architecture != Architecture::Hopper && gpu.architecture != Architecture::Blackwell)
-    stack.dedup_dispatch = false;
+  if (!sends_once_a_node(gpu)) stack.dedup_dispatch = false;
   return stack;
+}
+
+bool sends_once_a_node(const Gpu& gpu) {
+  return gpu.architecture == Architecture::Hopper || gpu.architecture == Architecture::Blackwell;
+}
+
+bool drops_stated(const Problem& problem, const FrameworkRow& row) {
+  const auto stated = [&](std::string_view key) {
+    return std::any_of(problem.inputs.begin(), problem.inputs.end(), [&](const Input& i) { return i.key == key; });
+  };
+  const Stack& stack = problem.training.stack;
+  if ((stack.cuda_graphs || stack.graph_scopes != 0) && !row.graphs_of_parts) return true;
+  if (problem.training.offload.activations() && !row.offloads_activations) return true;
+  // Of the rest every stack has one way or the other: only a word asks for it.
+  const unsigned turned = overlapping(stack) ^ overlapping(stack_on(row, problem.cluster.gpu));
+  if ((turned & ~unsigned{row.overlaps}) != 0 && stated("overlap")) return true;
+  return !row.dispatches && stated("dispatcher");
 }
 
 std::optional<Framework> find_framework(std::string_view name) {

@@ -33,6 +33,8 @@ struct FrameworkRow {
   bool narrow_states = false;         ///< states of the optimizer may be narrower than fp32
   bool spares_layers = false;         ///< some layers stay in bf16 beside others in fp8 or fp4
   bool graphs_of_parts = false;       ///< CUDA graphs of the step, or of parts of it, have words
+  std::uint8_t overlaps = 0;          ///< OverlapBit bits: messages that a word lets run beside compute or not
+  bool dispatches = false;            ///< how tokens reach their experts has words
   bool offloads_optimizer = false;    ///< states of the optimizer can wait in host memory without the weights
   bool offloads_activations = false;  ///< activations can wait in host memory
   bool mesh_per_pool = false;         ///< each kind of GPU can be a process mesh of its own
@@ -57,6 +59,11 @@ struct FrameworkRow {
 /// A framework's software on these GPUs. What sends a token once to each node (DeepEP, HybridEP) runs on NVIDIA's
 /// Hopper and Blackwell alone (Megatron core, transformer/moe/README.md).
 [[nodiscard]] Stack stack_on(const FrameworkRow& row, const Gpu& gpu);
+/// Can these GPUs run it?
+[[nodiscard]] bool sends_once_a_node(const Gpu& gpu);
+
+/// Does the user ask for what the software of this framework would drop?
+[[nodiscard]] bool drops_stated(const Problem& problem, const FrameworkRow& row);
 
 [[nodiscard]] std::optional<Framework> find_framework(std::string_view name);
 

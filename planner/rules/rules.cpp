@@ -102,7 +102,7 @@ FrameworkMask wanted_frameworks(const Problem& problem) {
   unsigned wanted = 0;
   for (const FrameworkRow& row : frameworks())
     if (named(row.framework) && row.stack.states == problem.training.stack.states &&
-        runs_on(row, problem.cluster.gpu.vendor))
+        runs_on(row, problem.cluster.gpu.vendor) && !drops_stated(problem, row))
       wanted |= framework_bit(row.framework);
   return static_cast<FrameworkMask>(wanted);
 }

@@ -1,6 +1,7 @@
 // The words for how to choose a framework: `any`, whose plans some framework runs, and `none`, which asks for nothing
 // but what divides. Their software is Megatron's, which runs most layouts: a plan's time and memory are those of the
 // files that `plan emit` writes of it. Tested by tests/planner/rules_test.cpp.
+#include "formulas/overlap.hpp"
 #include "planner/rules/rule_tables.hpp"
 #include "planner/rules/stack_data.hpp"
 
@@ -18,6 +19,8 @@ FrameworkRow any_framework() {
       .empty_chunks = true,
       .spares_layers = true,
       .graphs_of_parts = true,
+      .overlaps = kOverlapAll,
+      .dispatches = true,
       .offloads_optimizer = true,
       .offloads_activations = true,
   };

@@ -2,6 +2,7 @@
 // AutoEP, Ulysses), module_inject/auto_ep_config.py, runtime/sequence_parallel/ulysses_sp.py,
 // docs/_pages/config-json.md. Tested by tests/planner/framework_rules_test.cpp and by DeepSpeed itself,
 // tests/validators/.
+#include "formulas/overlap.hpp"
 #include "planner/rules/rule_tables.hpp"
 #include "planner/rules/stack_data.hpp"
 
@@ -56,6 +57,7 @@ FrameworkRow deepspeed_framework() {
       .rules = kRules,
       .cp_kind = CpKind::Ulysses,
       .splits_sequence = false,
+      .overlaps = kOverlapGrads,
       .offloads_optimizer = true,
   };
 }

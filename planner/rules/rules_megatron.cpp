@@ -1,6 +1,7 @@
 // What Megatron-LM accepts beyond what divides (plan-launch(7) 3.1.2): arguments.py:validate_args, TransformerConfig,
 // moe_layer.py, distributed/, TransformerEngine's shape checks; core 0.20.0-dev at d98e8a64ddf3.
 // Tested by tests/planner/rules_test.cpp and, against Megatron's own verdicts, tests/launch/megatron_verdicts_test.cpp.
+#include "formulas/overlap.hpp"
 #include "planner/rules/megatron_models.hpp"
 #include "planner/rules/rule_tables.hpp"
 #include "planner/rules/stack_data.hpp"
@@ -113,6 +114,13 @@ constexpr Rule kRules[] = {
     {"interleaving_needs_overlap", "interleaved stages on pp 2 need overlapped point-to-point communication",
      Level::Schedule, kMegatron,
      [](const Problem& p, const Layout& l) { return l.vp == 1 || l.pp > 2 || p.training.stack.p2p_overlap; }},
+    {"expert_overlap_needs_ep", "overlapping expert communication needs ep > 1", Level::Experts, kMegatron,
+     [](const Problem& p, const Layout& l) { return !p.training.stack.ep_overlap || !p.model.moe() || l.ep > 1; }},
+    {"tp_overlap_needs_sp", "overlapping tensor parallelism's messages needs sequence parallelism", Level::Experts,
+     kMegatron,
+     [](const Problem& p, const Layout& l) {
+       return !p.training.stack.tp_overlap || l.tp == 1 || l.sequence_parallel;
+     }},
     {"expert_overlap_interleaves", "overlapping expert communication on a pipeline needs interleaved stages",
      Level::Schedule, kMegatron,
      [](const Problem& p, const Layout& l) {
@@ -186,6 +194,8 @@ FrameworkRow megatron_framework() {
       .narrow_states = true,
       .spares_layers = true,
       .graphs_of_parts = true,
+      .overlaps = kOverlapAll,
+      .dispatches = true,
       .offloads_optimizer = true,
       .offloads_activations = true,
       .mesh_per_pool = true,  // FlagScale starts it so

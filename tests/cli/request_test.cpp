@@ -34,6 +34,7 @@ const std::map<std::string, std::string, std::less<>> kGood = {{"model", "8b"},
                                                                {"offload", "optimizer=0.5"},
                                                                {"state_formats", "grads=bf16"},
                                                                {"cuda_graphs", "attn"},
+                                                               {"overlap", "grads+p2p"},
                                                                {"imbalance", "1"},
                                                                {"headroom", "5%"}};
 
@@ -46,6 +47,7 @@ struct Alone {
 };
 const std::map<std::string, Alone, std::less<>> kAlone = {
     {"slice", {"4x4x4", {{"gpu", "tpu-v5p"}, {"framework", "maxtext"}}}},
+    {"dispatcher", {"alltoall", {{"model", "mixtral-8x7b"}}}},
     {"bf16_layers", {"1,1", {{"precision", "fp8"}}}},
     {"diloco", {"500,copies=2", {{"framework", "none"}}}}};
 

@@ -4,7 +4,9 @@
 
 #include "check_files.hpp"
 #include "cli/request/options.hpp"
+#include "formulas/overlap.hpp"
 #include "formulas/parameters.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"
 
 using namespace plan;
@@ -137,6 +139,41 @@ TEST_CASE("switches of Megatron's software reach the problem, and are refused wh
   CHECK(with(any, {"--cuda-graphs", "none"}).has_value());
   CHECK_FALSE(with(megatron, {"--cuda-graphs", "moe_router"}).has_value());  // 8b has no experts
   CHECK_FALSE(with({"--model", "deepseek-v3", "--gpus", "256", "--framework", "megatron"}, {"--cuda-graphs", "full"}));
+}
+
+TEST_CASE("overlap and dispatcher reach the software, and are refused where nothing has them") {
+  const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return resolve(words);
+  };
+  const auto code = [](const Result<Problem>& result) {
+    return result ? std::string() : std::string(result.error().front().code);
+  };
+  const std::vector<std::string> dense = {"--model", "8b", "--gpus", "64"};
+  const std::vector<std::string> routed = {"--model", "mixtral-8x7b", "--gpus", "64"};
+  for (unsigned parts = 0; parts <= kOverlapAll; ++parts) {
+    const std::string words = overlap_words(parts);
+    CAPTURE(words);
+    const Result<Problem> problem = with(routed, {"--overlap", words});
+    const bool alone = (parts & kOverlapParams) != 0 && (parts & kOverlapGrads) == 0;
+    REQUIRE(problem.has_value() == !alone);
+    if (alone) continue;
+    CHECK(overlapping(problem->training.stack) == parts);
+    CHECK(input(*problem, "overlap")->value == words);
+  }
+  CHECK(code(with(dense, {"--overlap", "grads+experts"})) == "conflicting_flags");
+  CHECK(code(with(dense, {"--overlap", "grads", "--framework", "torchtitan"})) == "conflicting_flags");
+  CHECK(code(with(dense, {"--overlap", "grads+tp", "--framework", "deepspeed"})) == "conflicting_flags");
+  const Problem deepspeed = with(dense, {"--overlap", "none", "--framework", "deepspeed"}).value();
+  const Stack usual = framework_row(Framework::DeepSpeed).stack;
+  CHECK(overlapping(deepspeed.training.stack) == (overlapping(usual) & ~unsigned{kOverlapGrads}));
+
+  CHECK(with(routed, {}).value().training.stack.dedup_dispatch);  // on H100
+  CHECK_FALSE(with(routed, {"--dispatcher", "alltoall"}).value().training.stack.dedup_dispatch);
+  CHECK(with(routed, {"--dispatcher", "flex"}).value().training.stack.dedup_dispatch);
+  CHECK(code(with(routed, {"--dispatcher", "flex", "--gpu", "a100-sxm-80gb"})) == "conflicting_flags");
+  CHECK(code(with(routed, {"--dispatcher", "flex", "--framework", "torchtitan"})) == "conflicting_flags");
+  CHECK(code(with(dense, {"--dispatcher", "alltoall"})) == "conflicting_flags");
 }
 
 TEST_CASE("a release chooses what its software does; where it matters and nobody says, the newest is told") {

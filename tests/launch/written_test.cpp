@@ -101,6 +101,12 @@ const Choice kChoices[] = {
     {"tp2,cp1,pp4,mb1,zero1,recompute=none", nullptr, "nemotron-h-8b", 64},
     {"tp2,cp1,pp2,ep8,etp1,mb1,zero1,recompute=none", nullptr, "qwen3-next-80b-a3b", 128},
     {"tp8,cp1,pp8,mb1,zero1,recompute=none", nullptr, "gpt3-175b", 512, Precision::Bf16, "dgx-a100"},
+    {"tp4,cp1,pp4,ep4,etp1,vp2,mb1,zero1,recompute=none",
+     [](Problem& p) {
+       Stack& stack = p.training.stack;
+       stack.ep_overlap = true, stack.dedup_dispatch = !stack.dedup_dispatch, stack.p2p_overlap = !stack.p2p_overlap;
+     },
+     "mixtral-8x7b", 128},
 };
 
 /// The plan of a choice under a framework, whether or not it fits; empty where its rules refuse it.

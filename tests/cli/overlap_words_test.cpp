@@ -1,0 +1,38 @@
+// The words of --overlap: every set of parts comes back as itself, every mistake is reported.
+#include "cli/terminal/overlap_words.hpp"
+
+#include <doctest/doctest.h>
+
+#include "formulas/overlap.hpp"
+
+using namespace plan;
+
+TEST_CASE("every set of messages is read back from its own words") {
+  for (unsigned parts = 0; parts <= kOverlapAll; ++parts) {
+    const Overlap overlap{static_cast<std::uint8_t>(parts)};
+    const std::string text = overlap_text(overlap);
+    CAPTURE(text);
+    REQUIRE(read_overlap(text));
+    CHECK(*read_overlap(text) == overlap);
+  }
+  CHECK(overlap_text({}) == "none");
+  CHECK(read_overlap("p2p+grads") == read_overlap("grads+p2p"));
+}
+
+TEST_CASE("every mistake in --overlap is told at once") {
+  for (const char* text : {"", "+", "grads+", "none+grads", "grads,params", "all", "GRADS"}) {
+    CAPTURE(text);
+    REQUIRE_FALSE(read_overlap(text));
+    CHECK(read_overlap(text).error().front().code == "unknown_value");
+  }
+  CHECK(read_overlap("grad+parms").error().size() == 2);
+  CHECK(read_overlap("grad").error().front().help.front() == "the nearest is `grads`");
+}
+
+TEST_CASE("each part is one switch of a stack, and a stack says which are on") {
+  for (const OverlapPart& part : kOverlapParts) {
+    Stack stack;
+    for (const OverlapPart& other : kOverlapParts) stack.*other.on = other.bit == part.bit;
+    CHECK(overlapping(stack) == part.bit);
+  }
+}
