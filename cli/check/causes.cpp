@@ -9,6 +9,7 @@
 #include "cli/check/limit_text.hpp"
 #include "cli/terminal/format.hpp"
 #include "formulas/names.hpp"
+#include "planner/problem/axes.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {
@@ -20,14 +21,16 @@ constexpr std::array<std::string_view, 8> kIgnored = {"layout",  "objective", "t
 
 const StageMemory& worst(const Estimate& e) { return e.stages[static_cast<std::size_t>(e.peak_stage)]; }
 
-/// Choices that are in a report's inputs and not in its layout.
-constexpr std::array<std::string_view, 6> kOfInputs = {"seq", "global_batch", "precision", "optimizer", "gpus", "gpu"};
-
-std::string before_text(std::string_view key, const EarlierPlan& baseline) {
-  if (std::find(kOfInputs.begin(), kOfInputs.end(), key) == kOfInputs.end())
-    return choice_text(key, Problem{}, baseline.best.layout);
-  const Input* input = find_input(baseline.inputs, key);
+std::string input_text(const std::vector<Input>& inputs, std::string_view key) {
+  const Input* input = find_input(inputs, key);
   return input == nullptr ? std::string("not stated") : input->value;
+}
+
+/// Is it a part of layouts, and not one of the job's inputs?
+bool of_layout(std::string_view key) {
+  bool axis = key == "micro_batches";
+  each_axis([&](const auto& row) { axis = axis || row.key == key; });
+  return axis;
 }
 
 std::string_view origin_text(const ResolvedJob& job, std::string_view key) {
@@ -54,14 +57,15 @@ Cause cause_at(const ResolvedJob& job, std::string key) {
   return cause;
 }
 
-/// Inputs that differ and that nothing here can set back: the model, a switch of the framework, a preset's content.
+/// Inputs that differ beside the causes that are known: of a preset, its content.
 void add_other_inputs(const ResolvedJob& job, const EarlierPlan& baseline, std::vector<Cause>& causes) {
   for (const Input& input : job.problem.inputs) {
     const bool ignored = std::find(kIgnored.begin(), kIgnored.end(), input.key) != kIgnored.end();
     const bool choice =
         input.key != "gpu" && std::find(choice_keys().begin(), choice_keys().end(), input.key) != choice_keys().end();
     const Input* before = find_input(baseline.inputs, input.key);
-    if (ignored || choice || before == nullptr) continue;
+    const bool told = std::any_of(causes.begin(), causes.end(), [&](const Cause& c) { return c.key == input.key; });
+    if (ignored || choice || told || before == nullptr) continue;
     const bool content = before->value == input.value && !before->digest.empty() && before->digest != input.digest;
     if (before->value == input.value && !content) continue;
     Cause cause = cause_at(job, input.key);
@@ -122,8 +126,9 @@ std::vector<Cause> find_causes(const ResolvedJob& job, const Plan& now, const Ea
   const double value = measure(metric, now.best, job.problem.gpus, job.run).value;
   for (const Restoration& one : restored) {
     Cause cause = cause_at(job, one.key);
-    cause.before = before_text(one.key, baseline);
-    cause.after = choice_text(one.key, job.problem, now.best.layout);
+    const bool axis = of_layout(one.key);
+    cause.before = axis ? choice_text(one.key, Problem{}, baseline.best.layout) : input_text(baseline.inputs, one.key);
+    cause.after = axis ? choice_text(one.key, job.problem, now.best.layout) : input_text(job.problem.inputs, one.key);
     if (one.estimate) {
       cause.known = true;
       cause.effect = value - measure(metric, *one.estimate, one.problem.gpus, job.run).value;

@@ -10,6 +10,7 @@
 #include "cli/check/measured.hpp"
 #include "cli/request/args.hpp"
 #include "cli/request/plan_json_read.hpp"
+#include "cli/request/request.hpp"
 #include "formulas/result.hpp"
 #include "planner/budget.hpp"
 #include "planner/cause.hpp"
@@ -21,6 +22,7 @@ namespace plan {
 /// A job of a budget, made into something that can be estimated.
 struct ResolvedJob {
   const BudgetJob* budget = nullptr;
+  Asked asked{};  ///< its words and its launch files, of which the problem was made
   Problem problem{};
   std::optional<Layout> layout{};  ///< empty: the best one is searched
   bool pooled = false;             ///< several kinds of GPU, whose layout the problem's axes say
@@ -109,6 +111,11 @@ struct CheckReport {
 /// The causes of a change in `metric`, biggest first.
 [[nodiscard]] std::vector<Cause> find_causes(const ResolvedJob& job, const Plan& now, const EarlierPlan& baseline,
                                              Metric metric, const std::vector<Restoration>& restored);
+
+/// Words of the job that are not what its baseline's inputs say, each set back alone: added ones left out, those that
+/// went stated again. Without an estimate where a launch file keeps saying it, or the layout no longer works.
+[[nodiscard]] std::vector<Restoration> word_restorations(const ResolvedJob& job, const Plan& now, const Layout& layout,
+                                                         const EarlierPlan& baseline);
 
 /// What the baseline says of the job, for setting its choices back.
 [[nodiscard]] EarlierJob earlier_job(const EarlierPlan& baseline);

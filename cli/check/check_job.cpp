@@ -88,7 +88,10 @@ Result<CheckedJob> check_job(const ResolvedJob& job, const EarlierPlan* baseline
   if (now) {
     out.plan = *now;
     out.notes = now->notes;
-    out.findings = find_findings(job, *now, baseline, restored);
+    std::vector<Restoration> moved = restored;
+    if (baseline != nullptr && layout)
+      for (Restoration& word : word_restorations(job, *now, *layout, *baseline)) moved.push_back(std::move(word));
+    out.findings = find_findings(job, *now, baseline, moved);
     if (!job.logs.empty()) {
       Result<MeasuredJob> measured = measured_job(job.logs, job.smi, job.problem, now->best);
       if (!measured) return fail(measured.error());

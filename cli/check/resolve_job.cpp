@@ -88,13 +88,14 @@ Error in_budget(Error error, const BudgetJob& job) {
 }  // namespace
 
 Result<ResolvedJob> resolve_job(const BudgetJob& job, const Args& typed) {
-  Result<Problem> problem = resolve_problem(asked_of_job(job, typed));
+  Asked asked = asked_of_job(job, typed);
+  Result<Problem> problem = resolve_problem(asked);
   if (!problem) {
     Errors errors;
     for (Error& error : problem.error()) errors.push_back(in_budget(std::move(error), job));
     return fail(std::move(errors));
   }
-  ResolvedJob out{.budget = &job, .problem = std::move(*problem), .run = job.budget.run};
+  ResolvedJob out{.budget = &job, .asked = std::move(asked), .problem = std::move(*problem), .run = job.budget.run};
   const bool one = job.words.contains("layout") || !job.from.empty();
   out.pooled = one && !out.problem.pools.empty();
   if (one && !out.pooled) {
