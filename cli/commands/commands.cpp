@@ -101,8 +101,17 @@ bool is_for_people(const Args& args) {
   return !args.json && (!args.format || *args.format == "human" || *args.format == "markdown");
 }
 
+constexpr std::string_view kStandardOutput = "-";  ///< as a file's name, which no file gets by mistake
+
 int run_and_write(const Args& args, Streams& streams) {
-  const bool redirected = args.output && !find_command(args.verb)->product;
+  const bool product = find_command(args.verb)->product, standard = args.output == kStandardOutput;
+  if (product && standard)
+    return report_errors({{"bad_value",
+                           "`--output -`: what this command writes is kept, and cannot go to the standard output",
+                           {},
+                           {"name it, as `-o ./-`"}}},
+                         streams);
+  const bool redirected = args.output && !product && !standard;
   const int status = answer(args, streams);
   if (is_for_people(args)) streams.out = for_people(streams.out, streams.out_terminal.color);
   if (status != kYes && status != kNo) return status;

@@ -305,7 +305,7 @@ constexpr Option kOptions[] = {
          "sarif go with `plan check`."),
     turn_on("--json", kPrint, kForAll, &Args::json, "the same as --format json"),
     lettered(take("--output", "FILE", kPrint, Complete::File, kForAll, &Args::output, "write the result to a file",
-                  "The file appears whole or not at all."),
+                  "The file appears whole or not at all. - is the standard output."),
              'o'),
     turn_on("--force", kPrint, kForAll, &Args::force, "write over a file of another kind",
             "A file that the command reads is never written over."),

@@ -59,6 +59,19 @@ TEST_CASE("a file appears whole or not at all") {
   fs::remove_all(folder);
 }
 
+TEST_CASE("a dash is the standard output, and no file of what is kept") {
+  const Folder folder;
+  const std::vector<std::string> words = {"estimate", "--model", "8b", "--gpus", "8", "--layout", "tp8", "--json"};
+  std::vector<std::string> dashed = words;
+  dashed.insert(dashed.end(), {"-o", "-"});
+  const Ran plain = run(words), dash = run(dashed);
+  CHECK(dash.status == plain.status);
+  CHECK(dash.out == plain.out);
+  CHECK(run({"emit", "megatron-lm", "--model", "8b", "--gpus", "8", "-o", "-"}).status == 2);
+  CHECK(run({"probe", "-o", "-"}).status == 2);
+  CHECK(std::filesystem::is_empty("."));
+}
+
 TEST_CASE("a written file keeps the mode of the one that it replaces, and names that lie in wait are not followed") {
   const Folder folder;
   folder.write("victim.txt", "mine");
