@@ -21,11 +21,6 @@ constexpr std::array<std::string_view, 8> kIgnored = {"layout",  "objective", "t
 
 const StageMemory& worst(const Estimate& e) { return e.stages[static_cast<std::size_t>(e.peak_stage)]; }
 
-std::string input_text(const std::vector<Input>& inputs, std::string_view key) {
-  const Input* input = find_input(inputs, key);
-  return input == nullptr ? std::string("not stated") : input->value;
-}
-
 /// Is it a part of layouts, and not one of the job's inputs?
 bool of_layout(std::string_view key) {
   bool axis = key == "micro_batches";
@@ -82,6 +77,11 @@ void take(const EarlierPlan& baseline, const char* key, std::optional<T>& out, R
 }
 
 }  // namespace
+
+std::string input_text(const std::vector<Input>& inputs, std::string_view key) {
+  const Input* input = find_input(inputs, key);
+  return input == nullptr ? std::string("not stated") : input->value;
+}
 
 std::vector<std::pair<std::string, Bytes>> memory_change(const Estimate& now, const Estimate& before) {
   std::vector<std::pair<std::string, Bytes>> out;

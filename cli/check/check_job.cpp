@@ -85,13 +85,12 @@ Result<CheckedJob> check_job(const ResolvedJob& job, const EarlierPlan* baseline
   if (now && !layout && job.problem.pools.empty()) layout = now->best.layout;
   if (layout && !job.problem.fixed.chunk_layers) layout->chunk_layers.clear();  // they follow from what changes
   if (baseline != nullptr && layout) restored = restorations(job.problem, *layout, earlier_job(*baseline));
+  if (baseline != nullptr && layout && now)
+    for (Restoration& word : word_restorations(job, *now, *layout, *baseline)) restored.push_back(std::move(word));
   if (now) {
     out.plan = *now;
     out.notes = now->notes;
-    std::vector<Restoration> moved = restored;
-    if (baseline != nullptr && layout)
-      for (Restoration& word : word_restorations(job, *now, *layout, *baseline)) moved.push_back(std::move(word));
-    out.findings = find_findings(job, *now, baseline, moved);
+    out.findings = find_findings(job, *now, baseline, restored);
     if (!job.logs.empty()) {
       Result<MeasuredJob> measured = measured_job(job.logs, job.smi, job.problem, now->best);
       if (!measured) return fail(measured.error());

@@ -13,6 +13,19 @@ bool is_stated(const ResolvedJob& job, std::string_view key) {
   return input != nullptr && input->origin == Origin::File;
 }
 
+/// Words that are set back to what they were, and have no row among the choices.
+void add_words(const ResolvedJob& job, const Problem& mended, std::vector<Step>& steps) {
+  for (const std::string_view key : job_words()) {
+    const std::vector<std::string>& told = suggested_keys();
+    if (key == "layout" || std::find(told.begin(), told.end(), key) != told.end()) continue;
+    std::string before = input_text(job.problem.inputs, key), after = input_text(mended.inputs, key);
+    if (before == after) continue;
+    Step step{std::string(key), std::move(before), std::move(after), place_of_input(job, key)};
+    if (step.place.line == 0) step.place = home_of_input(job, key);
+    steps.push_back(std::move(step));
+  }
+}
+
 Suggestion suggestion(const ResolvedJob& job, const Layout& layout, const Remedy& remedy) {
   Suggestion out{.peak = remedy.estimate.peak, .step_time = remedy.estimate.step_time};
   for (const std::string& key : suggested_keys()) {
@@ -25,6 +38,7 @@ Suggestion suggestion(const ResolvedJob& job, const Layout& layout, const Remedy
     if (step.place.line == 0) step.place = home_of_input(job, key);
     if (step.before != step.after && !step.after.empty()) out.steps.push_back(std::move(step));
   }
+  add_words(job, remedy.problem, out.steps);
   return out;
 }
 

@@ -78,3 +78,28 @@ TEST_CASE("a word that came, went or changed is the cause of all that moved") {
     }
   CHECK(told >= static_cast<int>(std::size(kMoved)));
 }
+
+TEST_CASE("setting a word back is suggested where that keeps every limit") {
+  const Folder folder;
+  const Moved moved{"imbalance", "", "1.5"};
+  const std::string limits = "since_baseline:\n  step_time: at most +2 %\n";
+  const auto text = [&](const std::string& value) {
+    const std::string whole = budget(moved, value);
+    return whole.substr(0, whole.find("since_baseline")) + limits;
+  };
+  folder.write("b.yaml", text(""));
+  const Ran before = run({"check", "--budget", "b.yaml", "--baseline", "none", "--json"});
+  folder.write("main.json", before.out);
+  folder.write("b.yaml", text("1.5"));
+  const Ran after = run({"check", "--budget", "b.yaml", "--baseline", "main.json", "--json"});
+  REQUIRE(after.status == 1);
+  const Json report = Json::parse(after.out);
+  const Json& suggestions = report["jobs"][0]["suggestions"];
+  REQUIRE(!suggestions.empty());
+  CHECK(suggestions[0]["restores_baseline"] == true);
+  REQUIRE(suggestions[0]["changes"].size() == 1);
+  CHECK(suggestions[0]["changes"][0]["key"] == "imbalance");
+  CHECK(suggestions[0]["changes"][0]["before"] == "1.5");
+  CHECK(suggestions[0]["changes"][0]["after"] == "not stated");
+  CHECK(suggestions[0]["step_time_s"] == Json::parse(before.out)["jobs"][0]["plan"]["best"]["step_time_s"]);
+}
