@@ -1,9 +1,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/megatron.hpp"
@@ -24,10 +26,21 @@ enum class KeyKind {
 
 struct DialectKey {
   std::string_view flag;  ///< of Megatron-LM, without dashes
-  std::string_view key;   ///< dotted; empty: the dialect settles it otherwise and it is left out
+  std::string key;        ///< dotted; empty: the dialect settles it otherwise and it is left out
   KeyKind kind = KeyKind::Value;
   std::string_view otherwise{};  ///< written where the plan has no such flag: what a recipe may have set is undone
 };
+
+/// A row of a dialect's table as people write it: flags that stand in one section under the names that Megatron core
+/// has for them, or one flag under a key of the dialect's own.
+struct DialectRow {
+  std::string_view key;           ///< as a DialectKey's, with `*` for what Megatron core calls the flag
+  std::string_view flags;         ///< between blanks
+  std::optional<KeyKind> kind{};  ///< none: as Megatron core has it
+  std::string_view otherwise{};   ///< as a DialectKey's
+};
+/// A key for every flag of the rows, in their order.
+[[nodiscard]] std::vector<DialectKey> keys_of_rows(std::span<const DialectRow> rows);
 
 /// Keys as written, dotted, with their values and lines.
 using DialectKeys = std::map<std::string, MegatronValue, std::less<>>;
@@ -35,8 +48,7 @@ using DialectKeys = std::map<std::string, MegatronValue, std::less<>>;
 /// A tool around Megatron-LM with its own names.
 struct Dialect {
   std::string_view format;
-  std::span<const DialectKey> keys;
-  std::span<const std::string_view> elsewhere;  ///< further flags that it settles otherwise
+  std::vector<DialectKey> keys;
   std::string_view model;                       ///< key that names the model; empty: dimensions under `model.`
   std::string_view nodes;                       ///< key of the number of nodes, if files state it
   std::string_view gpus;                        ///< key of GPUs per node, likewise

@@ -88,8 +88,7 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
   for (const DialectKey& row : dialect.keys)
     if (!row.key.empty()) {
       known.push_back(row.key);
-      sections.emplace_back(
-          row.key.substr(0, row.key.rfind('.') == std::string_view::npos ? 0 : row.key.rfind('.') + 1));
+      sections.push_back(row.key.substr(0, row.key.rfind('.') == std::string::npos ? 0 : row.key.rfind('.') + 1));
     }
   for (const std::string_view key : {dialect.model, dialect.nodes, dialect.gpus, dialect.precision})
     if (!key.empty()) known.push_back(key);

@@ -83,10 +83,8 @@ Errors inexpressible(const Dialect& dialect, const std::vector<MegatronGroup>& g
   Errors errors;
   for (const MegatronGroup& group : groups)
     for (const MegatronSetting& setting : group.settings) {
-      const bool known =
-          std::any_of(dialect.keys.begin(), dialect.keys.end(),
-                      [&](const DialectKey& row) { return row.flag == setting.flag; }) ||
-          std::find(dialect.elsewhere.begin(), dialect.elsewhere.end(), setting.flag) != dialect.elsewhere.end();
+      const bool known = std::any_of(dialect.keys.begin(), dialect.keys.end(),
+                                     [&](const DialectKey& row) { return row.flag == setting.flag; });
       if (known) continue;
       errors.push_back({"not_expressible",
                         fmt::format("{} has no key for Megatron-LM's `--{}{}{}`, which the plan needs", dialect.format,
@@ -192,9 +190,9 @@ Result<std::vector<DialectSetting>> dialect_settings(const Dialect& dialect, con
     const MegatronSetting* setting = row.key.empty() ? nullptr : find(*groups, row.flag);
     const std::string_view otherwise = row.kind == KeyKind::On ? "false" : row.otherwise;
     if (setting != nullptr)
-      out.push_back({std::string(row.key), value_of(row, *setting)});
-    else if (!row.key.empty() && !otherwise.empty() && (moe || row.key.find(".moe_") == std::string_view::npos))
-      out.push_back({std::string(row.key), std::string(otherwise)});
+      out.push_back({row.key, value_of(row, *setting)});
+    else if (!row.key.empty() && !otherwise.empty() && (moe || row.key.find(".moe_") == std::string::npos))
+      out.push_back({row.key, std::string(otherwise)});
   }
   out.push_back({std::string(dialect.precision),
                  dialect.precision == "bf16" ? "true"

@@ -53,8 +53,8 @@ void unfold_json(DialectKeys& keys, std::string_view key) {
 
 void take_extra_of_swift(DialectKeys& keys) {
   unfold_json(keys, kSwiftExtra);
-  const std::span<const DialectKey> own = swift_dialect().keys;
-  lay_over(keys, kSwiftExtra, [own](const std::string& name) {
+  const std::vector<DialectKey>& own = swift_dialect().keys;
+  lay_over(keys, kSwiftExtra, [&own](const std::string& name) {
     return std::any_of(own.begin(), own.end(), [&](const DialectKey& row) { return row.key == name; });
   });
 }

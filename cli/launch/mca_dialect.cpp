@@ -9,54 +9,27 @@
 namespace plan {
 namespace {
 
-using enum KeyKind;
-
-constexpr DialectKey kKeys[] = {
-    {"tensor-model-parallel-size", "tensor_model_parallel_size", Value},
-    {"sequence-parallel", "sequence_parallel", Switch},
-    {"pipeline-model-parallel-size", "pipeline_model_parallel_size", Value},
-    {"num-virtual-stages-per-pipeline-rank", "virtual_pipeline_model_parallel_size", Value},
-    {"context-parallel-size", "context_parallel_size", Value},
-    {"expert-model-parallel-size", "expert_model_parallel_size", Value},
-    {"expert-tensor-parallel-size", "expert_tensor_parallel_size", Value},
-    {"account-for-embedding-in-pipeline-split", "account_for_embedding_in_pipeline_split", Switch},
-    {"account-for-loss-in-pipeline-split", "account_for_loss_in_pipeline_split", Switch},
-    {"pipeline-model-parallel-layout", "pipeline_model_parallel_layout", Value},
-    {"decoder-first-pipeline-num-layers", "num_layers_in_first_pipeline_stage", Value},
-    {"decoder-last-pipeline-num-layers", "num_layers_in_last_pipeline_stage", Value},
-    {"recompute-granularity", "recompute_granularity", Value},
-    {"recompute-method", "recompute_method", Value},
-    {"recompute-num-layers", "recompute_num_layers", Value},
-    {"recompute-modules", "recompute_modules", List},
-    {"cp-comm-type", "cp_comm_type", Value},
-    {"use-distributed-optimizer", "use_distributed_optimizer", Switch},
-    {"overlap-grad-reduce", "overlap_grad_reduce", Switch},
-    {"overlap-param-gather", "overlap_param_gather", Switch},
-    {"optimizer-cpu-offload", "optimizer_cpu_offload", Switch},
-    {"optimizer-offload-fraction", "optimizer_offload_fraction", Value},
-    {"moe-token-dispatcher-type", "moe_token_dispatcher_type", Value},
-    {"moe-grouped-gemm", "moe_grouped_gemm", Switch},
-    {"moe-shared-expert-overlap", "moe_shared_expert_overlap", Switch},
-    {"moe-expert-capacity-factor", "moe_expert_capacity_factor", Value},
-    {"moe-pad-expert-input-to-capacity", "moe_pad_expert_input_to_capacity", Switch},
-    {"moe-router-dtype", "moe_router_dtype", Value},
-    {"moe-aux-loss-coeff", "moe_aux_loss_coeff", Value},
-    {"cross-entropy-loss-fusion", "cross_entropy_loss_fusion", Switch},
-    {"transformer-impl", "transformer_impl", Value},
-    {"fp8-format", "fp8", Value},
-    {"fp8-recipe", "fp8_recipe", Value},
-    {"first-last-layers-bf16", "first_last_layers_bf16", Switch},
-    {"num-layers-at-start-in-bf16", "num_layers_at_start_in_bf16", Value},
-    {"num-layers-at-end-in-bf16", "num_layers_at_end_in_bf16", Value},
-    {"cuda-graph-impl", "cuda_graph_impl", Value},
-    {"cuda-graph-scope", "cuda_graph_scope", List},
-    {"micro-batch-size", "per_device_train_batch_size", Value},
-    {"seq-length", "cutoff_len", Value},
-    {"optimizer", "optimizer", Value},
-    {"lr", "learning_rate", Value},
-    {"train-iters", "max_steps", Value},
-    {"weight-decay", "weight_decay", Value},
-    {"clip-grad", "max_grad_norm", Value},
+constexpr DialectRow kKeys[] = {
+    {"*",
+     "tensor-model-parallel-size sequence-parallel pipeline-model-parallel-size "
+     "num-virtual-stages-per-pipeline-rank context-parallel-size expert-model-parallel-size "
+     "expert-tensor-parallel-size account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split "
+     "pipeline-model-parallel-layout decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers "
+     "recompute-granularity recompute-method recompute-num-layers recompute-modules cp-comm-type"},
+    {"*", "use-distributed-optimizer", KeyKind::Switch},
+    {"*",
+     "overlap-grad-reduce overlap-param-gather optimizer-cpu-offload optimizer-offload-fraction "
+     "moe-token-dispatcher-type moe-grouped-gemm moe-shared-expert-overlap moe-expert-capacity-factor "
+     "moe-pad-expert-input-to-capacity moe-router-dtype moe-aux-loss-coeff cross-entropy-loss-fusion "
+     "transformer-impl fp8-format fp8-recipe first-last-layers-bf16 num-layers-at-start-in-bf16 "
+     "num-layers-at-end-in-bf16 cuda-graph-impl cuda-graph-scope"},
+    {"per_device_train_batch_size", "micro-batch-size"},
+    {"cutoff_len", "seq-length"},
+    {"*", "optimizer"},
+    {"learning_rate", "lr"},
+    {"max_steps", "train-iters"},
+    {"*", "weight-decay"},
+    {"max_grad_norm", "clip-grad"},
 };
 
 constexpr std::string_view kDerived[] = {
@@ -81,12 +54,13 @@ constexpr std::string_view kOwn[] = {"additional_configs",
                                      "use_mca"};
 constexpr std::string_view kAdditional = "additional_configs";
 
-constexpr Dialect kDialect{"llama-factory",   kKeys,    {},        "model_name_or_path", "", "",
-                           "mixed_precision", kDerived, derive_mca};
-
 }  // namespace
 
-const Dialect& mca_dialect() { return kDialect; }
+const Dialect& mca_dialect() {
+  static const Dialect dialect{"llama-factory", keys_of_rows(kKeys), "model_name_or_path", "", "", "mixed_precision",
+                               kDerived,        derive_mca};
+  return dialect;
+}
 
 bool is_mca(const LaunchSource& source) {
   if (mentions(source, "USE_MCA")) return true;

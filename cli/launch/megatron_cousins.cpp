@@ -16,29 +16,23 @@ namespace {
 
 using enum KeyKind;
 
-constexpr DialectKey kNeox[] = {
-    {"num-layers", "num_layers", Value},
-    {"hidden-size", "hidden_size", Value},
-    {"ffn-hidden-size", "intermediate_size", Value},
-    {"num-attention-heads", "num_attention_heads", Value},
-    {"num-query-groups", "num_kv_heads", Value},
-    {"seq-length", "seq_length", Value},
-    {"max-position-embeddings", "max_position_embeddings", Value},
-    {"tensor-model-parallel-size", "model_parallel_size", Value},
-    {"sequence-parallel", "sequence_parallel", Switch},
-    {"context-parallel-size", "context_parallel_size", Value},
-    {"expert-model-parallel-size", "moe_expert_parallel_size", Value},
-    {"untie-embeddings-and-output-weights", "no_weight_tying", Switch},
-    {"micro-batch-size", "train_micro_batch_size_per_gpu", Value},
-    {"global-batch-size", "train_batch_size", Value},
-    {"zero-stage", "zero_optimization.stage", Value},
-    {"hidden-dropout", "hidden_dropout", Value},
-    {"attention-dropout", "attention_dropout", Value},
-    {"num-experts", "moe_num_experts", Value},
-    {"moe-router-topk", "moe_top_k", Value},
-    {"vocab-file", "vocab_file", Value},
-    {"tokenizer-type", "tokenizer_type", Value},
-    {"train-iters", "train_iters", Value},
+constexpr DialectRow kNeox[] = {
+    {"*", "num-layers hidden-size"},
+    {"intermediate_size", "ffn-hidden-size"},
+    {"*", "num-attention-heads"},
+    {"num_kv_heads", "num-query-groups"},
+    {"*", "seq-length max-position-embeddings"},
+    {"model_parallel_size", "tensor-model-parallel-size"},
+    {"*", "sequence-parallel context-parallel-size"},
+    {"moe_expert_parallel_size", "expert-model-parallel-size"},
+    {"no_weight_tying", "untie-embeddings-and-output-weights", Switch},
+    {"train_micro_batch_size_per_gpu", "micro-batch-size"},
+    {"train_batch_size", "global-batch-size"},
+    {"zero_optimization.stage", "zero-stage"},
+    {"*", "hidden-dropout attention-dropout"},
+    {"moe_num_experts", "num-experts"},
+    {"moe_top_k", "moe-router-topk"},
+    {"*", "vocab-file tokenizer-type train-iters"},
 };
 constexpr std::string_view kNeoxDerived[] = {"pipe_parallel_size",
                                              "gradient_accumulation_steps",
@@ -78,40 +72,27 @@ constexpr CountedAs kNeoxCounted[] = {
     {"zero_optimization.cpu_offload", "false", "optimizer states in host memory are counted on the GPU"},
 };
 
-constexpr DialectKey kNemo[] = {
-    {"num-layers", "model.num_layers", Value},
-    {"hidden-size", "model.hidden_size", Value},
-    {"ffn-hidden-size", "model.ffn_hidden_size", Value},
-    {"num-attention-heads", "model.num_attention_heads", Value},
-    {"num-query-groups", "model.num_query_groups", Value},
-    {"kv-channels", "model.kv_channels", Value},
-    {"seq-length", "model.encoder_seq_length", Value},
-    {"seq-length", "model.data.train_ds.max_seq_length", Value},
-    {"max-position-embeddings", "model.max_position_embeddings", Value},
-    {"tensor-model-parallel-size", "model.tensor_model_parallel_size", Value},
-    {"sequence-parallel", "model.sequence_parallel", Switch},
-    {"pipeline-model-parallel-size", "model.pipeline_model_parallel_size", Value},
-    {"num-virtual-stages-per-pipeline-rank", "model.virtual_pipeline_model_parallel_size", Value},
-    {"context-parallel-size", "model.context_parallel_size", Value},
-    {"expert-model-parallel-size", "model.expert_model_parallel_size", Value},
-    {"num-experts", "model.num_moe_experts", Value},
-    {"moe-router-topk", "model.moe_router_topk", Value},
-    {"micro-batch-size", "model.micro_batch_size", Value},
-    {"micro-batch-size", "model.data.train_ds.micro_batch_size", Value},
-    {"global-batch-size", "model.global_batch_size", Value},
-    {"global-batch-size", "model.data.train_ds.global_batch_size", Value},
-    {"disable-bias-linear", "model.bias", Off},
-    {"untie-embeddings-and-output-weights", "model.share_embeddings_and_output_weights", Off},
-    {"position-embedding-type", "model.position_embedding_type", Value},
-    {"hidden-dropout", "model.hidden_dropout", Value},
-    {"tokenizer-type", "model.tokenizer.type", Value},
-    {"tokenizer-model", "model.tokenizer.model", Value},
-    {"recompute-granularity", "model.activations_checkpoint_granularity", Value},
-    {"no-gradient-accumulation-fusion", "model.gradient_accumulation_fusion", Off},
-    {"tp-comm-overlap", "model.ub_tp_comm_overlap", Switch},
-    {"overlap-grad-reduce", "model.optim.overlap_grad_sync", Switch},
-    {"overlap-param-gather", "model.optim.overlap_param_sync", Switch},
-    {"fp8-hybrid", "model.fp8_hybrid", Switch},
+constexpr DialectRow kNemo[] = {
+    {"model.*", "num-layers hidden-size ffn-hidden-size num-attention-heads num-query-groups kv-channels"},
+    {"model.encoder_seq_length", "seq-length"},
+    {"model.data.train_ds.max_seq_length", "seq-length"},
+    {"model.*",
+     "max-position-embeddings tensor-model-parallel-size sequence-parallel pipeline-model-parallel-size "
+     "num-virtual-stages-per-pipeline-rank context-parallel-size expert-model-parallel-size num-experts "
+     "moe-router-topk micro-batch-size"},
+    {"model.data.train_ds.*", "micro-batch-size"},
+    {"model.*", "global-batch-size"},
+    {"model.data.train_ds.*", "global-batch-size"},
+    {"model.bias", "disable-bias-linear"},
+    {"model.*", "untie-embeddings-and-output-weights position-embedding-type hidden-dropout"},
+    {"model.tokenizer.type", "tokenizer-type"},
+    {"model.tokenizer.model", "tokenizer-model"},
+    {"model.activations_checkpoint_granularity", "recompute-granularity"},
+    {"model.*", "no-gradient-accumulation-fusion"},
+    {"model.ub_tp_comm_overlap", "tp-comm-overlap"},
+    {"model.optim.overlap_grad_sync", "overlap-grad-reduce"},
+    {"model.optim.overlap_param_sync", "overlap-param-gather"},
+    {"model.*", "fp8-hybrid"},
 };
 constexpr std::string_view kNemoDerived[] = {"model.activation",
                                              "model.normalization",
@@ -257,10 +238,17 @@ void derive_nemo(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
   }
 }
 
-constexpr Dialect kNeoxDialect{"gpt-neox", kNeox, {}, "", "", "", "", kNeoxDerived, derive_neox, kNeoxCounted};
-constexpr Dialect kNemoDialect{
-    "nemo",       kNemo,       {},          "", "trainer.num_nodes", "trainer.devices", "trainer.precision",
-    kNemoDerived, derive_nemo, kNemoCounted};
+const Dialect& neox_dialect() {
+  static const Dialect dialect{"gpt-neox", keys_of_rows(kNeox), "",          "",          "",
+                               "",         kNeoxDerived,        derive_neox, kNeoxCounted};
+  return dialect;
+}
+const Dialect& nemo_dialect() {
+  static const Dialect dialect{
+      "nemo",       keys_of_rows(kNemo), "",          "trainer.num_nodes", "trainer.devices", "trainer.precision",
+      kNemoDerived, derive_nemo,         kNemoCounted};
+  return dialect;
+}
 
 bool has(const LaunchSource& source, std::string_view word) { return source.text.find(word) != std::string::npos; }
 
@@ -319,7 +307,7 @@ bool is_gpt_neox(const LaunchSource& source) {
 Result<LaunchJob> read_gpt_neox(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   const Result<DialectKeys> keys = keys_of(files, true);
   if (!keys) return fail(keys.error());
-  Result<LaunchJob> job = dialect_job(kNeoxDialect, *keys, facts);
+  Result<LaunchJob> job = dialect_job(neox_dialect(), *keys, facts);
   if (job && keys->find("tokenizer_type") == keys->end())
     assume(*job, "tokenizer", "GPT2BPETokenizer", "default of gpt-neox");
   if (!job || job->states_global_batch) {
@@ -349,7 +337,7 @@ Result<LaunchJob> read_nemo(std::span<const LaunchSource> files, const LaunchFac
       return fail(
           {"not_a_decoder",
            fmt::format("{}: `{}` belongs to a model that is no decoder, which plan does not model", value.where, key)});
-  return dialect_job(kNemoDialect, *keys, facts);
+  return dialect_job(nemo_dialect(), *keys, facts);
 }
 
 }  // namespace plan

@@ -133,7 +133,7 @@ std::string bridge_key(std::string_view key) {
   if (key == "peft") return "peft";
   for (const DialectKey& row : bridge_dialect().keys)
     if (row.key.size() > key.size() && row.key.ends_with(key) && row.key[row.key.size() - key.size() - 1] == '.')
-      return std::string(row.key);
+      return row.key;
   return "";
 }
 

@@ -18,57 +18,37 @@
 namespace plan {
 namespace {
 
-using enum KeyKind;
-
-constexpr DialectKey kNemo2[] = {
-    {"num-layers", "model.config.num_layers", Value},
-    {"hidden-size", "model.config.hidden_size", Value},
-    {"ffn-hidden-size", "model.config.ffn_hidden_size", Value},
-    {"num-attention-heads", "model.config.num_attention_heads", Value},
-    {"num-query-groups", "model.config.num_query_groups", Value},
-    {"num-experts", "model.config.num_moe_experts", Value},
-    {"recompute-granularity", "model.config.recompute_granularity", Value, "null"},
-    {"recompute-method", "model.config.recompute_method", Value, "null"},
-    {"recompute-num-layers", "model.config.recompute_num_layers", Value, "null"},
-    {"recompute-modules", "model.config.recompute_modules", List},
-    {"seq-length", "data.seq_length", Value},
-    {"seq-length", "model.config.seq_length", Value},
-    {"micro-batch-size", "data.micro_batch_size", Value},
-    {"global-batch-size", "data.global_batch_size", Value},
-    {"tensor-model-parallel-size", "trainer.strategy.tensor_model_parallel_size", Value},
-    {"pipeline-model-parallel-size", "trainer.strategy.pipeline_model_parallel_size", Value},
-    {"num-virtual-stages-per-pipeline-rank", "trainer.strategy.virtual_pipeline_model_parallel_size", Value, "null"},
-    {"microbatch-group-size-per-virtual-pipeline-stage", "trainer.strategy.microbatch_group_size_per_vp_stage", Value,
+constexpr DialectRow kNemo2[] = {
+    {"model.config.*", "num-layers hidden-size ffn-hidden-size num-attention-heads num-query-groups num-experts"},
+    {"model.config.*", "recompute-granularity recompute-method recompute-num-layers", {}, "null"},
+    {"model.config.*", "recompute-modules"},
+    {"data.*", "seq-length"},
+    {"model.config.*", "seq-length"},
+    {"data.*", "micro-batch-size global-batch-size"},
+    {"trainer.strategy.*", "tensor-model-parallel-size pipeline-model-parallel-size"},
+    {"trainer.strategy.*",
+     "num-virtual-stages-per-pipeline-rank microbatch-group-size-per-virtual-pipeline-stage",
+     {},
      "null"},
-    {"context-parallel-size", "trainer.strategy.context_parallel_size", Value},
-    {"expert-model-parallel-size", "trainer.strategy.expert_model_parallel_size", Value},
-    {"expert-tensor-parallel-size", "trainer.strategy.expert_tensor_parallel_size", Value},
-    {"sequence-parallel", "trainer.strategy.sequence_parallel", Switch},
-    {"use-distributed-optimizer", "trainer.strategy.ddp.use_distributed_optimizer", On},
-    {"overlap-grad-reduce", "trainer.strategy.ddp.overlap_grad_reduce", Switch},
-    {"overlap-param-gather", "trainer.strategy.ddp.overlap_param_gather", Switch},
-    {"data-parallel-sharding-strategy", "trainer.strategy.ddp.data_parallel_sharding_strategy", Value},
-    {"num-distributed-optimizer-instances", "trainer.strategy.num_distributed_optimizer_instances", Value},
-    {"num-distributed-optimizer-instances", "trainer.strategy.ddp.num_distributed_optimizer_instances", Value},
-    {"use-tp-pp-dp-mapping", "trainer.strategy.use_tp_pp_dp_mapping", Switch},
-    {"pipeline-model-parallel-layout", "trainer.strategy.pipeline_model_parallel_layout", Value, "null"},
-    {"decoder-first-pipeline-num-layers", "trainer.strategy.num_layers_in_first_pipeline_stage", Value, "null"},
-    {"decoder-last-pipeline-num-layers", "trainer.strategy.num_layers_in_last_pipeline_stage", Value, "null"},
-    {"account-for-embedding-in-pipeline-split", "trainer.strategy.account_for_embedding_in_pipeline_split", Switch},
-    {"account-for-loss-in-pipeline-split", "trainer.strategy.account_for_loss_in_pipeline_split", Switch},
-    {"cp-comm-type", "model.config.cp_comm_type", Value},
-    {"moe-token-dispatcher-type", "model.config.moe_token_dispatcher_type", Value},
-    {"fp8-format", "trainer.plugins.fp8", Value, "null"},
-    {"fp8-recipe", "trainer.plugins.fp8_recipe", Value},
-    {"optimizer", "optim.config.optimizer", Value},
-    {"use-precision-aware-optimizer", "optim.config.use_precision_aware_optimizer", Switch},
-    {"main-grads-dtype", "optim.config.main_grads_dtype", Dtype, "torch.float32"},
-    {"main-params-dtype", "optim.config.main_params_dtype", Dtype, "torch.float32"},
-    {"exp-avg-dtype", "optim.config.exp_avg_dtype", Dtype, "torch.float32"},
-    {"exp-avg-sq-dtype", "optim.config.exp_avg_sq_dtype", Dtype, "torch.float32"},
-    {"optimizer-cpu-offload", "optim.config.optimizer_cpu_offload", Switch},
-    {"optimizer-offload-fraction", "optim.config.optimizer_offload_fraction", Value},
-    {"train-iters", "trainer.max_steps", Value},
+    {"trainer.strategy.*",
+     "context-parallel-size expert-model-parallel-size expert-tensor-parallel-size sequence-parallel"},
+    {"trainer.strategy.ddp.*",
+     "use-distributed-optimizer overlap-grad-reduce overlap-param-gather data-parallel-sharding-strategy"},
+    {"trainer.strategy.*", "num-distributed-optimizer-instances"},
+    {"trainer.strategy.ddp.*", "num-distributed-optimizer-instances"},
+    {"trainer.strategy.*", "use-tp-pp-dp-mapping"},
+    {"trainer.strategy.*",
+     "pipeline-model-parallel-layout decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers",
+     {},
+     "null"},
+    {"trainer.strategy.*", "account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split"},
+    {"model.config.*", "cp-comm-type moe-token-dispatcher-type"},
+    {"trainer.plugins.*", "fp8-format", {}, "null"},
+    {"trainer.plugins.*", "fp8-recipe"},
+    {"optim.config.*", "optimizer use-precision-aware-optimizer"},
+    {"optim.config.*", "main-grads-dtype main-params-dtype exp-avg-dtype exp-avg-sq-dtype", {}, "torch.float32"},
+    {"optim.config.*", "optimizer-cpu-offload optimizer-offload-fraction"},
+    {"trainer.max_steps", "train-iters"},
 };
 constexpr std::string_view kNemo2Derived[] = {"peft", "peft.dim", "trainer.plugins.precision", "trainer.strategy.fsdp"};
 constexpr CountedAs kNemo2Counted[] = {
@@ -111,9 +91,18 @@ void derive_nemo2(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& arg
   }
 }
 
-constexpr Dialect kNemo2Dialect{
-    "nemo2",       kNemo2,       {},           "", "trainer.num_nodes", "trainer.devices", "trainer.plugins.precision",
-    kNemo2Derived, derive_nemo2, kNemo2Counted};
+const Dialect& nemo2_dialect() {
+  static const Dialect dialect{"nemo2",
+                               keys_of_rows(kNemo2),
+                               "",
+                               "trainer.num_nodes",
+                               "trainer.devices",
+                               "trainer.plugins.precision",
+                               kNemo2Derived,
+                               derive_nemo2,
+                               kNemo2Counted};
+  return dialect;
+}
 
 /// `31` of `llama31_8b` as `3.1`: models of NVIDIA's names that have no dot.
 std::string with_dots(std::string name) {
@@ -137,10 +126,10 @@ bool is_size(std::string_view word) {
 /// Recipes of models whose layers the stages do not divide count embedding and loss as layers, which no override says:
 /// sets those keys where that comes out even. Returns what is guessed; empty: nothing.
 std::string uneven_split(const Dialect& dialect, const Model& model, DialectKeys& keys, const std::string& where) {
-  const auto key_of = [&](std::string_view flag) {
+  const auto key_of = [&](std::string_view flag) -> std::string_view {
     for (const DialectKey& row : dialect.keys)
       if (row.flag == flag) return row.key;
-    return std::string_view{};
+    return {};
   };
   const std::string_view embedding = key_of("account-for-embedding-in-pipeline-split"),
                          loss = key_of("account-for-loss-in-pipeline-split");
@@ -290,7 +279,7 @@ Result<LaunchJob> read_nemo2(std::span<const LaunchSource> files, const LaunchFa
   if (!is_shell(source)) {
     const Result<DialectKeys> all = keys_of_yaml(source);
     if (!all) return fail(all.error());
-    return recipes::job_of(kNemo2Dialect, keys_under(*all, "MODEL_ARGS."), {"MODEL_ARGS", source.path}, facts);
+    return recipes::job_of(nemo2_dialect(), keys_under(*all, "MODEL_ARGS."), {"MODEL_ARGS", source.path}, facts);
   }
   constexpr std::array<std::string_view, 2> kFlags = {"--factory", "-f"};
   const std::optional<recipes::Named> recipe = recipes::named_in(source, "nemo", kFlags);
@@ -305,7 +294,7 @@ Result<LaunchJob> read_nemo2(std::span<const LaunchSource> files, const LaunchFa
     for (std::size_t i = 0; i + 1 < command.words.size(); ++i)
       if (command.words[i].text == "llm")
         (*keys)["verb"] = {{command.words[i + 1].text}, fmt::format("{}:{}", source.path, command.words[i].line)};
-  return recipes::job_of(kNemo2Dialect, *keys, *recipe, facts);
+  return recipes::job_of(nemo2_dialect(), *keys, *recipe, facts);
 }
 
 }  // namespace plan

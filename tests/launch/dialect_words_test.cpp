@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/launch/dialect.hpp"
+#include "cli/launch/megatron_flags.hpp"
 #include "small_files.hpp"
 
 namespace plan {
@@ -56,6 +57,46 @@ TEST_CASE("a switch of any dialect that is neither yes nor no is refused") {
         CHECK_FALSE(refuses(dialect_job(*dialect, {{key, {{word}, "f:1"}}}, {}), "wrong_value", row.key));
     }
   }
+}
+
+TEST_CASE("a key of any dialect is one word, and of the kind that Megatron-LM's flag is") {
+  for (const Dialect* dialect : {&bridge_dialect(), &verl_dialect(), &nemo_rl_dialect(), &swift_dialect(),
+                                 &llama_factory_dialect(), &mca_dialect()}) {
+    CAPTURE(dialect->format);
+    for (const DialectKey& row : dialect->keys) {
+      CAPTURE(row.flag);
+      const MegatronFlag* flag = find_megatron_flag(row.flag);
+      REQUIRE(flag != nullptr);
+      CHECK(row.key.find_first_of(" *-") == std::string::npos);
+      if (row.key.empty() || row.key.ends_with(".moe_enable_deepep") || row.key == "moe_enable_deepep") continue;
+      const bool yes_or_no = row.kind == KeyKind::Switch || row.kind == KeyKind::On || row.kind == KeyKind::Off;
+      CHECK(yes_or_no == (flag->values == 0));
+      if (row.kind == KeyKind::List) CHECK(flag->values == MegatronFlag::kMany);
+      // Behind a flag that turns something off stands the key that says it is on, and the other way round.
+      const bool says_no = row.flag.starts_with("no-") || row.flag.starts_with("disable-") ||
+                           row.flag.starts_with("untie-") || row.flag == "grad-reduce-in-bf16";
+      CHECK((row.kind == KeyKind::Off) == says_no);
+    }
+  }
+}
+
+TEST_CASE("rows write out to a key a flag") {
+  constexpr DialectRow kRows[] = {{"model.*", "num-experts add-qkv-bias recompute-modules"},
+                                  {"optim.rate", "lr"},
+                                  {"*", "swiglu", KeyKind::Value, "x"}};
+  const std::vector<DialectKey> keys = keys_of_rows(kRows);
+  REQUIRE(keys.size() == 5);
+  CHECK(keys[0].key == "model.num_moe_experts");
+  CHECK(keys[0].kind == KeyKind::Value);
+  CHECK(keys[1].key == "model.add_qkv_bias");
+  CHECK(keys[1].kind == KeyKind::Switch);
+  CHECK(keys[2].key == "model.recompute_modules");
+  CHECK(keys[2].kind == KeyKind::List);
+  CHECK(keys[3].flag == "lr");
+  CHECK(keys[3].key == "optim.rate");
+  CHECK(keys[4].key == "gated_linear_unit");
+  CHECK(keys[4].kind == KeyKind::Value);
+  CHECK(keys[4].otherwise == "x");
 }
 
 TEST_CASE("words of a command lie over the files beside it, in either order, and null takes back what they state") {
