@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "formulas/text.hpp"
 #include "hwprobe/text.hpp"
 #include "hwprobe/visible.hpp"
 
@@ -40,13 +41,6 @@ int shared_depth(const fs::path& a, const fs::path& b) {
   int depth = 0;
   for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end() && *i == *j; ++i, ++j) ++depth;
   return depth;
-}
-
-/// "00000000:1B:00.0" of NVML is "0000:1b:00.0" in /sys.
-std::string sysfs_bus(std::string bus) {
-  std::transform(bus.begin(), bus.end(), bus.begin(),
-                 [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
-  return bus.size() > 12 ? bus.substr(bus.size() - 12) : bus;
 }
 
 int nearest_gpu(const fs::path& device, const std::vector<GpuFacts>& gpus, const fs::path& sys) {
@@ -103,6 +97,11 @@ std::string direct_access(Maker maker, const fs::path& sys, const fs::path& proc
 }
 
 }  // namespace
+
+std::string sysfs_bus(std::string bus) {
+  bus = lowered(std::move(bus));
+  return bus.size() > 12 ? bus.substr(bus.size() - 12) : bus;
+}
 
 double port_rate(const std::string& text) {
   const std::vector<std::string_view> words = words_of_line(text);

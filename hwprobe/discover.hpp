@@ -36,6 +36,8 @@ struct Machine {
 [[nodiscard]] Machine discover(const char* nvml_library = "libnvidia-ml.so.1", const std::string& sys = "/sys",
                                const std::string& proc = "/proc", const std::string& amd_smi = {});
 
+/// A PCI device as /sys calls it: "00000000:1B:00.0" of NVML is "0000:1b:00.0".
+[[nodiscard]] std::string sysfs_bus(std::string bus);
 /// "400 Gb/sec (4X NDR)" in GB/s; 0 if it is none.
 [[nodiscard]] double port_rate(const std::string& text);
 

@@ -11,6 +11,7 @@
 #include "formulas/collective_law.hpp"
 #include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"
+#include "formulas/text.hpp"
 #include "hwprobe/fit.hpp"
 #include "hwprobe/quality.hpp"
 
@@ -42,8 +43,7 @@ constexpr ProgramRow kPrograms[] = {
 std::string folded(std::string_view text) {
   std::string out;
   for (const char c : text)
-    if (std::isalpha(static_cast<unsigned char>(c)) != 0)
-      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0) out += lower_case(c);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "formulas/text.hpp"
 #include "hwprobe/nodelist.hpp"
 
 namespace plan {
@@ -36,9 +37,7 @@ constexpr LauncherRow kLaunchers[] = {
 
 /// A whole number of a variable that is set.
 Result<int> number_of(std::string_view variable, const std::string& text) {
-  int value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem == std::errc() && end == text.data() + text.size() && value >= 0) return value;
+  if (const std::optional<int> value = as_number<int>(text); value && *value >= 0) return *value;
   return fail(Error{"bad_environment",
                     fmt::format("`{}` is `{}`, which is no rank or count", variable, text.substr(0, 40)),
                     {},
@@ -132,11 +131,8 @@ Variables process_variables() {
 std::string_view name(Launcher launcher) {
   for (const LauncherRow& row : kLaunchers)
     if (row.launcher == launcher) return row.name;
-  switch (launcher) {
-    case Launcher::Flags: return "flags";
-    case Launcher::Slurm: return "srun";
-    default: return "none";
-  }
+  if (launcher == Launcher::Flags) return "flags";
+  return launcher == Launcher::Slurm ? "srun" : "none";
 }
 
 Result<Identity> detect_launcher(const Variables& variables) {

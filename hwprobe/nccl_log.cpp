@@ -6,6 +6,8 @@
 #include <array>
 #include <charconv>
 
+#include "formulas/text.hpp"
+
 namespace plan {
 namespace {
 
@@ -23,10 +25,8 @@ std::string_view take_word(std::string_view& text) {
 }
 
 std::optional<std::int64_t> number(std::string_view word) {
-  std::int64_t value = 0;
-  const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (problem != std::errc() || end != word.data() + word.size() || value < 0) return std::nullopt;
-  return value;
+  const std::optional<std::int64_t> value = as_number<std::int64_t>(word);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 template <std::size_t N>

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "formulas/text.hpp"
 
 namespace plan {
 
@@ -67,10 +68,8 @@ namespace plan {
 
 /// A finite number that is the whole word.
 [[nodiscard]] inline std::optional<double> number_in(std::string_view word) {
-  double value = 0;
-  const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (problem != std::errc() || end != word.data() + word.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
+  const std::optional<double> value = as_number<double>(word);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 }  // namespace plan

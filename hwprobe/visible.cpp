@@ -39,8 +39,7 @@ const GpuFacts* named(const std::string& word, const std::vector<GpuFacts>& all)
 }
 
 std::string sys_of_gpu(const GpuFacts& gpu, const std::string& sys, const char* file) {
-  std::string bus = gpu.pci_bus.size() > 12 ? gpu.pci_bus.substr(gpu.pci_bus.size() - 12) : gpu.pci_bus;
-  for (char& c : bus) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string bus = sysfs_bus(gpu.pci_bus);
   std::ifstream stream(std::filesystem::path(sys) / "bus/pci/devices" / bus / file);
   std::string line;
   std::getline(stream, line);

@@ -193,8 +193,7 @@ void judge_activation(JsonConfig& config) {
     const std::string near = nearest_name(word, known);
     config.error(key, "unknown_activation",
                  fmt::format("`{}` is `{}`, an activation that is not known", key, yaml::printable(word)),
-                 {near.empty() ? fmt::format("known are {}", fmt::join(known, ", "))
-                               : fmt::format("the nearest is `{}`", near)});
+                 {near.empty() ? fmt::format("known are {}", fmt::join(known, ", ")) : the_nearest_is(near)});
   }
 }
 

@@ -7,18 +7,12 @@
 #include <cmath>
 #include <string>
 
+#include "formulas/text.hpp"
 #include "presets/hardware.hpp"
 #include "presets/header.hpp"
 
 namespace plan {
 namespace {
-
-std::string capitals(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
-  return out;
-}
 
 /// The length of the longest word of a preset's list that occurs in `name`, which is in capitals; 0 without one.
 std::size_t longest_in(std::string_view name, const PresetEntry& entry, std::string_view list) {
@@ -36,7 +30,7 @@ double memory_gib_of(const PresetEntry& entry) {
 }  // namespace
 
 std::string preset_of_device(std::string_view device, double memory_gib, const StoreOptions& options) {
-  const std::string name = capitals(device);
+  const std::string name = capitals(std::string(device));
   if (name.find(" MIG ") != std::string::npos) return {};  // a part of a GPU
   const std::vector<PresetEntry> entries = list_presets(PresetKind::Gpu, options);
   std::vector<const PresetEntry*> best;

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <span>
 
+#include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -56,12 +57,6 @@ UnitsOf units_of(Dimension d) {
     case Dimension::Sequences: return {kSequences, "sequences"};
   }
   return {kRatios, "%"};
-}
-
-std::string_view trim(std::string_view s) {
-  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
-  while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
-  return s;
 }
 
 const Unit* find_unit(std::span<const Unit> units, std::string_view name) {
@@ -149,22 +144,15 @@ std::optional<std::string> without_separators(std::string_view text) {
   return plain + std::string(text.substr(at));
 }
 
-std::optional<std::int64_t> parse_integer(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return value;
-}
+std::optional<std::int64_t> parse_integer(std::string_view text) { return as_number<std::int64_t>(text); }
 
 std::optional<double> parse_number(std::string_view text) {
-  double value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  const std::optional<double> value = as_number<double>(text);
+  if (!value) return std::nullopt;
   const std::size_t dot = text.find('.');  // "5." is a slip of the finger, not a number
   if (dot != std::string_view::npos && (dot + 1 == text.size() || text[dot + 1] < '0' || text[dot + 1] > '9'))
     return std::nullopt;
-  if (!std::isfinite(value)) return std::nullopt;
-  return value;
+  return std::isfinite(*value) ? value : std::nullopt;
 }
 
 }  // namespace plan

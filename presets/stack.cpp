@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "formulas/enum_rows.hpp"
+#include "formulas/text.hpp"
 #include "presets/embedded.hpp"
 #include "presets/header.hpp"
 #include "presets/yaml.hpp"
@@ -188,11 +189,6 @@ Result<Stack> default_stack(std::string_view name, int likes) {
 
 }  // namespace
 
-bool alike(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
-
 std::optional<Result<StackPreset>> load_stack_preset(std::string_view name) {
   for (const EmbeddedFile& file : embedded_files())
     if (file.folder == "stacks" && file.name == name)
@@ -227,28 +223,24 @@ Stack StackHistory::at(const StackRelease& release, Stack stack) const {
 }
 
 Result<StackPreset> read_stack(std::string text, std::string file) {
-  const Result<yaml::Document> document = yaml::parse(std::move(text), std::move(file));
-  if (!document) return tl::unexpected<Errors>(document.error());
-  yaml::Reader reader(*document);
-  yaml::Map root = reader.root();
-  StackPreset preset;
-  read_header(root, "stack/1", preset.history.name);
-  root.text("like", preset.like, yaml::kOptional);
-  root.text("releases", preset.releases, yaml::kOptional);
-  int index = 0;
-  for (const yaml::Node* entry : root.list("facts", yaml::kOptional))
-    read_entry(reader.map(*entry, fmt::format("facts[{}]", index++)), preset);
-  index = 0;
-  for (const yaml::Node* change : root.list("changes", yaml::kOptional))
-    read_change(reader.map(*change, fmt::format("changes[{}]", index++)), preset.history);
-  read_names(root, preset);
-  index = 0;
-  for (const yaml::Node* entry : root.list("runs", yaml::kOptional))
-    read_run(reader.map(*entry, fmt::format("runs[{}]", index++)), preset);
-  if (root.has("changes") || root.has("newest")) read_newest(root, preset.history);
-  root.finish();
-  if (reader.failed()) return fail(reader.take());
-  return preset;
+  return yaml::read_document<StackPreset>(std::move(text), std::move(file), [&](yaml::Map& root, StackPreset& preset) {
+    yaml::Reader& reader = root.reader();
+    read_header(root, "stack/1", preset.history.name);
+    root.text("like", preset.like, yaml::kOptional);
+    root.text("releases", preset.releases, yaml::kOptional);
+    int index = 0;
+    for (const yaml::Node* entry : root.list("facts", yaml::kOptional))
+      read_entry(reader.map(*entry, fmt::format("facts[{}]", index++)), preset);
+    index = 0;
+    for (const yaml::Node* change : root.list("changes", yaml::kOptional))
+      read_change(reader.map(*change, fmt::format("changes[{}]", index++)), preset.history);
+    read_names(root, preset);
+    index = 0;
+    for (const yaml::Node* entry : root.list("runs", yaml::kOptional))
+      read_run(reader.map(*entry, fmt::format("runs[{}]", index++)), preset);
+    if (root.has("changes") || root.has("newest")) read_newest(root, preset.history);
+    root.finish();
+  });
 }
 
 Result<Stack> load_default_stack(std::string_view name) { return default_stack(name, 0); }

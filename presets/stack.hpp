@@ -55,9 +55,6 @@ struct StackPreset {
   bool stands_over() const { return names.empty() && like.empty() && facts.empty() && !runs.empty(); }
 };
 
-/// Whether two names of software are one: letters of any case.
-[[nodiscard]] bool alike(std::string_view a, std::string_view b);
-
 /// The file of that name among those embedded; nullopt if there is none.
 [[nodiscard]] std::optional<Result<StackPreset>> load_stack_preset(std::string_view name);
 

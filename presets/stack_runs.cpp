@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "formulas/names.hpp"
+#include "formulas/text.hpp"
 
 namespace plan {
 namespace {
@@ -45,17 +46,11 @@ constexpr RunWhenRow kWhenRows[] = {{"recomputes", &RunWhen::recomputes},
                                     {"experts", &RunWhen::experts},
                                     {"latent", &RunWhen::latent}};
 
-std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
 /// The two numbers of "2025-04" or "0.8".
 std::optional<std::pair<int, int>> two_numbers(std::string_view text, char between) {
   const std::size_t at = text.find(between);
   if (at == std::string_view::npos) return std::nullopt;
-  const std::optional<int> first = number(text.substr(0, at)), second = number(text.substr(at + 1));
+  const std::optional<int> first = as_number<int>(text.substr(0, at)), second = as_number<int>(text.substr(at + 1));
   return first && second && *first >= 0 && *second >= 0 ? std::optional(std::pair(*first, *second)) : std::nullopt;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "formulas/text.hpp"
 #include "presets/stack.hpp"
 
 namespace {

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "formulas/digest.hpp"
+#include "formulas/text.hpp"
 #include "presets/config_json.hpp"
 #include "presets/default_cluster.hpp"
 #include "presets/efficiency_reader.hpp"
@@ -44,8 +45,7 @@ KindWords words(PresetKind kind) {
 std::string folded(std::string_view word) {
   std::string out;
   for (const char c : word)
-    if (c != '-' && c != '_' && c != ' ' && c != ':')
-      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c != '-' && c != '_' && c != ' ' && c != ':') out += lower_case(c);
   return out;
 }
 
@@ -370,12 +370,6 @@ std::vector<PresetEntry> list_presets(PresetKind kind, const StoreOptions& optio
                                [](const PresetEntry& a, const PresetEntry& b) { return a.name == b.name; });
   entries.erase(end, entries.end());
   return entries;
-}
-
-std::string presets_digest() {
-  std::string all;
-  for (const EmbeddedFile& file : embedded_files()) all += fmt::format("{}/{}\n{}", file.folder, file.name, file.text);
-  return sha256(all);
 }
 
 }  // namespace plan

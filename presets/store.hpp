@@ -65,7 +65,4 @@ struct PresetEntry {
 [[nodiscard]] Result<Cluster> parse_cluster(const PresetEntry& entry, const StoreOptions& options);
 [[nodiscard]] Result<PooledCluster> parse_pools(const PresetEntry& entry, const StoreOptions& options);
 
-/// SHA-256 over everything embedded: the version of the presets.
-[[nodiscard]] std::string presets_digest();
-
 }  // namespace plan

@@ -8,15 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "formulas/result.hpp"
+#include "formulas/text.hpp"
+
 namespace plan {
-
-/// ASCII only: names are, and the C library's own asks the locale at every letter.
-[[nodiscard]] constexpr char lower_case(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-[[nodiscard]] inline std::string lowered(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), lower_case);
-  return text;
-}
 
 /// Letters that one text has and the other lacks, whichever lacks more: no edit makes up for two. Never above the
 /// distance, and far quicker.
@@ -79,6 +74,19 @@ template <class Range>
     }
   }
   return best;
+}
+
+/// The help of an error about a word that is no name, where another is near.
+[[nodiscard]] inline std::string the_nearest_is(std::string_view name) {
+  return "the nearest is `" + std::string(name) + "`";
+}
+
+/// Adds that help where a candidate is near; says whether one was.
+template <class Range>
+bool suggest(Error& error, std::string_view word, const Range& candidates) {
+  const std::string near = nearest_name(word, candidates);
+  if (!near.empty()) error.help.push_back(the_nearest_is(near));
+  return !near.empty();
 }
 
 }  // namespace plan

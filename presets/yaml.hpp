@@ -186,4 +186,18 @@ class Reader {
   Errors errors_{};
 };
 
+/// What `read` takes from a document: it is handed the top-level map, whose finish() is its own to call, and a value to
+/// fill. The mistakes of the text and of the reading are returned instead where there are any.
+template <class T, class Read>
+[[nodiscard]] Result<T> read_document(std::string text, std::string file, const Read& read) {
+  const Result<Document> document = parse(std::move(text), std::move(file));
+  if (!document) return tl::unexpected<Errors>(document.error());
+  Reader reader(*document);
+  Map root = reader.root();
+  T out{};
+  read(root, out);
+  if (reader.failed()) return fail(reader.take());
+  return out;
+}
+
 }  // namespace plan::yaml

@@ -32,7 +32,7 @@ struct BudgetFile {
 
 /// Reads a budget file, strictly: every mistake at once, each with its place. `each: GLOB` becomes one job a file.
 [[nodiscard]] Result<BudgetFile> read_budget_file(const std::string& path);
-/// The same from the text of a file; `path` is its name.
+/// Reads a budget from the text of a file that messages call `path`.
 [[nodiscard]] Result<BudgetFile> read_budget_text(std::string text, const std::string& path);
 
 /// Files that a shell pattern matches, sorted; `base` is the folder that relative ones start from.

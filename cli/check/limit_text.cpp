@@ -3,23 +3,19 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
 
 #include "cli/terminal/format.hpp"
+#include "formulas/text.hpp"
 #include "formulas/units.hpp"
 #include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
-
-std::string_view trim(std::string_view s) {
-  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
-  while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
-  return s;
-}
 
 /// Takes `word` off the front of `text` if it is there as a whole word.
 bool take_word(std::string_view& text, std::string_view word) {
@@ -38,6 +34,13 @@ constexpr UnitRow kCounted[] = {{MetricUnit::Rate, "tokens/s", "2.5M tokens/s", 
                                 {MetricUnit::Count, "GPUs", "1024", false},
                                 {MetricUnit::Hours, "GPU-hours", "30M GPU-hours", true},
                                 {MetricUnit::Money, "USD", "60M USD", true}};
+
+/// nullptr for a unit that measures.
+const UnitRow* counted_row(MetricUnit unit) {
+  const auto* row =
+      std::find_if(std::begin(kCounted), std::end(kCounted), [&](const UnitRow& one) { return one.unit == unit; });
+  return row == std::end(kCounted) ? nullptr : row;
+}
 
 struct Value {
   double value = 0;
@@ -82,13 +85,17 @@ std::string_view example_of(MetricUnit unit) {
     case MetricUnit::Memory: return "60 GiB";
     case MetricUnit::Traffic: return "40 GB";
     case MetricUnit::Time: return "6.5 s";
-    default: return "40 %";
+    case MetricUnit::Ratio: return "40 %";
+    case MetricUnit::Rate:
+    case MetricUnit::Count:
+    case MetricUnit::Hours:
+    case MetricUnit::Money: break;
   }
+  return counted_row(unit)->example;
 }
 
 Value read_absolute(MetricUnit unit, std::string_view text) {
-  for (const UnitRow& row : kCounted)
-    if (row.unit == unit) return read_counted(row, text);
+  if (const UnitRow* row = counted_row(unit)) return read_counted(*row, text);
   const ParsedQuantity parsed = parse_quantity(text, dimension_of_unit(unit));
   if (parsed.problem == "needs a unit") {
     const std::string_view s = trim(text);
@@ -145,12 +152,9 @@ std::size_t end_of_bound(std::string_view text, std::size_t begin) {
 tl::expected<Limit, LimitMistake> read_limit(std::string_view text, Metric metric, bool since_baseline) {
   const MetricUnit unit = metric_row(metric).unit;
   const std::string example =
-      since_baseline ? "at most +2 %"
-                     : fmt::format("{} {}", metric_row(metric).more_is_better ? "at least" : "at most", [&] {
-                         for (const UnitRow& row : kCounted)
-                           if (row.unit == unit) return row.example;
-                         return example_of(unit);
-                       }());
+      since_baseline
+          ? "at most +2 %"
+          : fmt::format("{} {}", metric_row(metric).more_is_better ? "at least" : "at most", example_of(unit));
   Limit limit{.metric = metric, .since_baseline = since_baseline};
   std::size_t begin = 0;
   while (begin <= text.size()) {
@@ -219,8 +223,12 @@ Texts distinct_texts(MetricUnit unit, double a, double b) {
       case MetricUnit::Traffic: return fmt::format("{} bytes", grouped(round_bytes(value).value));
       case MetricUnit::Time: return fmt::format("{} s", value);
       case MetricUnit::Ratio: return fmt::format("{} %", 100 * value);
-      default: return fmt::format("{}", value);
+      case MetricUnit::Rate:
+      case MetricUnit::Count:
+      case MetricUnit::Hours:
+      case MetricUnit::Money: break;
     }
+    return fmt::format("{}", value);
   };
   return {exact(a), exact(b)};
 }

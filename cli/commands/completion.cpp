@@ -35,8 +35,11 @@ std::string lister(Complete complete) {
     case Complete::Models: return "plan list models --names";
     case Complete::Gpus: return "plan list gpus --names";
     case Complete::Clusters: return "plan list clusters --names";
-    default: return "";
+    case Complete::Nothing:
+    case Complete::File:
+    case Complete::Words: break;
   }
+  return "";
 }
 
 std::string bash_case(const Option& option) {

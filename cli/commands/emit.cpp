@@ -74,13 +74,12 @@ Errors judge(const Args& args) {
     errors.push_back({"missing_word", "`plan emit` needs to know for which framework", {}, {known}});
   } else if (!framework_of_format(args.words[0])) {
     Error error{"unknown_format", fmt::format("no launch files of the kind `{}`", args.words[0]), {}, {}};
-    const std::string near = nearest_name(args.words[0], emit_words());
     std::vector<std::string> kinds;  // that start what the word may mean
     if (const Result<std::string> framework = read_choice("--framework", args.words[0]))
       for (const std::string& word : emit_words())
         if (framework_of_format(word) == find_framework(*framework)) kinds.push_back(word);
     if (kinds.empty()) {
-      if (!near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
+      suggest(error, args.words[0], emit_words());
       error.help.push_back(known);
     } else {
       error.help.push_back(fmt::format("of that framework are {}", fmt::join(kinds, ", ")));

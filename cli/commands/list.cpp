@@ -104,8 +104,7 @@ Error unknown_listing(const Args& args) {
   const std::string help = fmt::format("`plan list` takes {}", fmt::join(names, ", "));
   if (args.words.empty()) return {"missing_word", "`plan list` needs to know what to list", {}, {help}};
   Error error{"unknown_list", fmt::format("nothing to list by the name `{}`", args.words[0]), {}, {}};
-  const std::string near = nearest_name(args.words[0], names);
-  if (!near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
+  suggest(error, args.words[0], names);
   error.help.push_back(help);
   return error;
 }

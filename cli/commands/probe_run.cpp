@@ -210,6 +210,26 @@ void add_warnings(const SessionOutcome& measured, const Session& session, const 
   for (const MachineFinding& f : findings(machine)) warnings.push_back({f.code, f.where, f.text});
 }
 
+/// Why ranks cannot send to each other, and nothing where they can; an error where a rank is lost.
+Result<std::string> why_no_nccl(Session& session) {
+  const Result<void> joined = session.join_nccl();
+  if (joined) return std::string();
+  if (joined.error()[0].code == "rank_failed") return tl::unexpected(joined.error());
+  return joined.error()[0].message;
+}
+
+/// The facts of the job with what only the measurement shows.
+JobFacts measured_facts(JobFacts facts, const SessionOutcome& measured, double budget_s,
+                        const std::optional<HardwareProfile>& earlier) {
+  // Links of idle GPUs fall back to an older generation: what counts is seen while they still are warm.
+  const Machine after = discover();
+  if (!after.gpus.empty()) facts.host_link.gen = std::max(facts.host_link.gen, after.gpus.front().pcie_gen);
+  facts.source.budget_s = budget_s;
+  if (earlier) facts.source.id = fmt::format("m{}", earlier->provenance.size() + 1);
+  facts.conditions = measured.conditions;
+  return facts;
+}
+
 }  // namespace
 
 Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& options,
@@ -231,15 +251,11 @@ Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& optio
       expected_cluster(options, d.name, static_cast<double>(d.total_bytes) / kGiB, StoreOptions::from_environment());
   if (!expected) return tl::unexpected(expected.error());
   const JobFacts plain = facts_of(session_options, machine, *devices, *session, *expected);
-  ProbeOutcome outcome;
-  std::string no_nccl;
-  if (const Result<void> joined = session->join_nccl(); !joined) {
-    no_nccl = joined.error()[0].message;
-    if (joined.error()[0].code == "rank_failed") return tl::unexpected(joined.error());
-  }
-  SweepRequest request =
-      sweep_request(options, *expected, no_nccl.empty() ? plain.ranks : 1, no_nccl.empty() ? plain.ranks_per_node : 1);
-  request.nccl = no_nccl.empty();
+  const Result<std::string> no_nccl = why_no_nccl(*session);
+  if (!no_nccl) return tl::unexpected(no_nccl.error());
+  SweepRequest request = sweep_request(options, *expected, no_nccl->empty() ? plain.ranks : 1,
+                                       no_nccl->empty() ? plain.ranks_per_node : 1);
+  request.nccl = no_nccl->empty();
   std::optional<HardwareProfile> earlier;
   if (args.resume) {
     Result<HardwareProfile> read = read_profile_file(*args.resume);
@@ -251,17 +267,11 @@ Result<ProbeOutcome> run_measurement(const Args& args, const ProbeOptions& optio
   SessionOutcome measured =
       session->measure(sweep, request.budget_s, progress_on(streams), [] { return SignalWatch::interrupted(); });
   if (streams.err_terminal.tty && !streams.quiet) static_cast<void>(write_all(STDERR_FILENO, progress_line("")));
-  JobFacts facts = plain;
-  // Links of idle GPUs fall back to an older generation: what counts is seen while they still are warm.
-  const Machine after = discover();
-  if (!after.gpus.empty()) facts.host_link.gen = std::max(facts.host_link.gen, after.gpus.front().pcie_gen);
-  facts.source.budget_s = request.budget_s;
-  if (earlier) facts.source.id = fmt::format("m{}", earlier->provenance.size() + 1);
-  facts.conditions = measured.conditions;
-  outcome.profile = assemble(facts, measured.observations);
+  ProbeOutcome outcome;
+  outcome.profile = assemble(measured_facts(plain, measured, request.budget_s, earlier), measured.observations);
   outcome.profile.skipped = measured.skipped;
   add_warnings(measured, *session, machine, outcome.profile.warnings);
-  if (!no_nccl.empty()) outcome.profile.skipped.push_back({"collectives", no_nccl});
+  if (!no_nccl->empty()) outcome.profile.skipped.push_back({"collectives", *no_nccl});
   outcome.profile.synthetic = shared_gpu(*devices);
   if (earlier) merge_profile(outcome.profile, *earlier);
   outcome.failure = measured.failure.empty() && !measured.interrupted && !earlier ? nothing_measured(measured)

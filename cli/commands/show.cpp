@@ -141,15 +141,12 @@ Error unknown_kind(const Args& args) {
   const std::string help = fmt::format("write `plan show KIND NAME`; kinds are {}", fmt::join(names, ", "));
   if (args.words.empty()) return {"missing_word", "`plan show` needs a kind and a name", {}, {help}};
   Error error{"unknown_kind", fmt::format("nothing to show of kind `{}`", args.words[0]), {}, {}};
-  const std::string near = nearest_name(args.words[0], names);
-  bool named = false;
   for (const Kind& kind : kKinds)
-    if (kind.show(args.words[0])) {
+    if (kind.show(args.words[0]))
       error.help.push_back(fmt::format("write `plan show {} {}`", kind.name, args.words[0]));
-      named = true;
-    }
-  if (!named && !near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
-  if (!named) error.help.push_back(help);
+  if (!error.help.empty()) return error;
+  suggest(error, args.words[0], names);
+  error.help.push_back(help);
   return error;
 }
 

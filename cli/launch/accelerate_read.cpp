@@ -9,6 +9,7 @@
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/formats.hpp"
 #include "formulas/names.hpp"
+#include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -146,8 +147,7 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
 void read_first_version(JobBuilder& builder, const Degrees& d) {
   Settings& settings = builder.settings;
   const std::string_view key = settings.states(kStrategy) ? kStrategy : kReshard;  // newer files name it there
-  std::string word = settings.text(key).value_or("FULL_SHARD");
-  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::toupper(c); });
+  std::string word = capitals(settings.text(key).value_or("FULL_SHARD"));
   constexpr std::pair<std::string_view, std::string_view> kNumbers[] = {{"1", "FULL_SHARD"},
                                                                         {"2", "SHARD_GRAD_OP"},
                                                                         {"3", "NO_SHARD"},
@@ -248,13 +248,7 @@ Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const Lau
   Result<Settings> settings = hugging_face::settings_of(files);
   if (!settings) return tl::unexpected(settings.error());
   JobBuilder builder(*settings, "accelerate", Framework::Accelerate);
-  if (settings->states("acc.missing_file"))
-    builder.errors.push_back(
-        {"missing_file",
-         fmt::format("{}: there is no file of accelerate's `{}` beside it, and the sharding stands there",
-                     settings->where("acc.missing_file"), settings->text("acc.missing_file").value_or("")),
-         {},
-         {"give it with a `--from` of its own"}});
+  hugging_face::refuse_missing_file(builder, "acc.missing_file", "file of accelerate's", "the sharding");
   hugging_face::read_trainer(builder);
   const Degrees degrees = read_degrees(builder, facts);
   if (settings->has_section("acc."))

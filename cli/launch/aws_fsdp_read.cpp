@@ -79,8 +79,7 @@ void read_model(JobBuilder& builder) {
 }  // namespace
 
 bool is_aws_fsdp(const LaunchSource& source) {
-  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
-  return is_shell(source) && has("--max_context_width") && has("--hidden_width");
+  return is_shell(source) && mentions(source, "--max_context_width") && mentions(source, "--hidden_width");
 }
 
 Result<LaunchJob> read_aws_fsdp(std::span<const LaunchSource> files, const LaunchFacts& facts) {

@@ -11,6 +11,7 @@
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/recipes.hpp"
 #include "cli/launch/shell.hpp"
+#include "cli/launch/unread.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 
@@ -86,8 +87,7 @@ const PerformanceFlag* flag_named(std::string_view word) {
 struct Performance {
   DialectKeys keys{};       ///< by the names of kFlags
   DialectKeys overrides{};  ///< `model.seq_length=4096`: they lie over all flags
-  std::string open{};       ///< flags that may weigh and that are not read
-  std::string where{};      ///< of the first of them
+  Unread open{};            ///< flags that may weigh
 };
 
 /// `model.seq_length=4096`, `+train.x=1`; no flag and no flag's value.
@@ -128,8 +128,7 @@ Performance flags_of(const std::vector<ShellWord>& words, const std::string& fil
                         std::any_of(std::begin(kAround), std::end(kAround),
                                     [&](std::string_view start) { return bare.starts_with(start); });
     if (around) continue;
-    if (out.where.empty()) out.where = value.where;
-    out.open += fmt::format("{}`{}`", out.open.empty() ? "" : ", ", name);
+    out.open.add(name, value.where);
   }
   return out;
 }
@@ -205,8 +204,7 @@ DialectKeys keys_of_flags_of_recipe(const LaunchSource& source, std::vector<Note
   for (const ShellCommand& command : follow_script(source).commands) {
     const Performance one = flags_of(command.words, source.path, starts);
     for (const auto& [key, value] : plain_keys(one.keys)) keys[key] = value;
-    if (!one.open.empty())
-      told.push_back({"not_used", fmt::format("{}: what these flags change is not counted: {}", one.where, one.open)});
+    one.open.tell(told, "these flags");
   }
   return keys;
 }
@@ -214,9 +212,8 @@ DialectKeys keys_of_flags_of_recipe(const LaunchSource& source, std::vector<Note
 }  // namespace recipes
 
 bool is_bridge_performance(const LaunchSource& source) {
-  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
-  return is_shell(source) && (has("setup_experiment.py") || has("run_script.py")) &&
-         (has("model_recipe_name") || has(" -mr "));
+  return is_shell(source) && (mentions(source, "setup_experiment.py") || mentions(source, "run_script.py")) &&
+         (mentions(source, "model_recipe_name") || mentions(source, " -mr "));
 }
 
 Result<LaunchJob> read_bridge_performance(std::span<const LaunchSource> files, const LaunchFacts& given) {
@@ -260,8 +257,7 @@ Result<LaunchJob> read_bridge_performance(std::span<const LaunchSource> files, c
   const auto recipe = flags.find("model_recipe_name");
   Result<LaunchJob> job =
       recipes::job_of(bridge_dialect(), *keys, {recipe->second.values.front(), recipe->second.where}, facts);
-  if (job && !found->open.empty())
-    unused(*job, "not_used", fmt::format("{}: what these flags change is not counted: {}", found->where, found->open));
+  if (job) found->open.tell(job->unused, "these flags");
   return job;
 }
 

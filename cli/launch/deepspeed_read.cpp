@@ -138,10 +138,9 @@ Degrees read_degrees(JobBuilder& builder) {
 
 /// The world that batch = micro-batch * steps * world means, where nothing else tells.
 int world_of(std::int64_t batch, std::int64_t micro, std::int64_t steps) {
-  constexpr std::int64_t kMost = 1 << 24;
   if (micro > batch || steps > batch / micro || batch % (micro * steps) != 0) return 0;
   const std::int64_t world = batch / (micro * steps);
-  return world <= kMost ? static_cast<int>(world) : 0;
+  return world <= kMostGpus ? static_cast<int>(world) : 0;
 }
 
 constexpr std::string_view kBatch = "ds.train_batch_size", kMicro = "ds.train_micro_batch_size_per_gpu",
@@ -209,12 +208,12 @@ void read_batch(JobBuilder& builder, Degrees d, bool other_gpus) {
     builder.fix("dp", &Fixed::dp, *d.dp, "");
   }
   if (!micro && batch && d.dp && steps.value_or(1) <= *batch) micro = *batch / *d.dp / steps.value_or(1);
-  if (micro && *micro > 0 && *micro <= (1 << 24)) builder.job.fixed.micro_batch = static_cast<int>(*micro);
+  if (micro && *micro > 0 && *micro <= kMostRanks) builder.job.fixed.micro_batch = static_cast<int>(*micro);
   if (micro && (settings.states(kMicro) || settings.states(kMicroArgument) || batch))
     builder.origin("micro_batch", fmt::format("{}", *micro), stated(settings, kMicro, kMicroArgument));
-  if (steps && *steps <= (1 << 24))
+  if (steps && *steps <= kMostRanks)
     builder.origin("micro_batches", fmt::format("{}", *steps), stated(settings, kSteps, kStepsArgument));
-  if (micro && steps && !batch && *micro <= (1 << 24))
+  if (micro && steps && !batch && *micro <= kMostRanks)
     return builder.rank_batch(static_cast<int>(*micro), *steps, stated(settings, kMicro, kMicroArgument));
   if (!micro) builder.guess("micro_batch", "1", "the Trainer's arguments or the script decide it");
   std::int64_t real = 0;
@@ -263,13 +262,7 @@ Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const Laun
   JobBuilder builder(*settings, "deepspeed", Framework::DeepSpeed);
   hugging_face::read_trainer(builder);
   builder.launcher(facts);
-  if (settings->states("ds.missing_file"))
-    builder.errors.push_back(
-        {"missing_file",
-         fmt::format("{}: there is no DeepSpeed file `{}` beside it, and ZeRO's stage stands there",
-                     settings->where("ds.missing_file"), settings->text("ds.missing_file").value_or("")),
-         {},
-         {"give it with a `--from` of its own"}});
+  hugging_face::refuse_missing_file(builder, "ds.missing_file", "DeepSpeed file", "ZeRO's stage");
   if (builder.job.gpus == 0)
     if (const int processes = builder.degree("acc.num_processes", 0)) builder.gpus(processes, "acc.num_processes");
   hugging_face::read_machines(builder);

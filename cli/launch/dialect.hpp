@@ -65,10 +65,6 @@ struct Dialect {
 [[nodiscard]] const Dialect& swift_dialect();
 [[nodiscard]] const Dialect& llama_factory_dialect();
 [[nodiscard]] const Dialect& mca_dialect();
-/// Whether a word stands anywhere in a file.
-[[nodiscard]] inline bool mentions(const LaunchSource& source, std::string_view word) {
-  return source.text.find(word) != std::string::npos;
-}
 /// Whether a file is of LLaMA-Factory over mcore_adapter, by keys that none has over Megatron-Bridge.
 [[nodiscard]] bool is_mca(const LaunchSource& source);
 /// The keys of a file of LLaMA-Factory's, what it hands on in one of them as keys of their own.
@@ -89,7 +85,7 @@ inline constexpr std::string_view kMissingBase = "defaults";
 [[nodiscard]] std::string without_quotes(const std::string& word);
 /// `${policy.x}`, `${.x}`, `${multiply:4, ${.x}}` as what they come to; what is not known stays as it is.
 void interpolate(DialectKeys& keys);
-/// The same keys as settings, but for those that are null.
+/// Keys as settings, without those that are null.
 [[nodiscard]] Settings settings_of_keys(const DialectKeys& keys);
 /// A script starts trainings that differ, so that no one of them is its job.
 [[nodiscard]] Error several_trainings(const std::string& path, const std::string& where);
@@ -100,7 +96,7 @@ void interpolate(DialectKeys& keys);
 [[nodiscard]] bool is_true(const MegatronValue& value);
 /// Whether a value is one of the words for no, or for nothing at all.
 [[nodiscard]] bool is_false(const MegatronValue& value);
-/// The same keys but for those whose value is none: overrides take back what lies below them.
+/// Keys without those whose value is none: such an override takes back what lies below it.
 [[nodiscard]] DialectKeys without_nulls(DialectKeys keys);
 /// An integer's value; 0: not stated.
 [[nodiscard]] int number_of(const DialectKeys& keys, std::string_view key);

@@ -9,6 +9,7 @@
 #include "cli/launch/megatron_counted.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/shell.hpp"
+#include "cli/launch/unread.hpp"
 #include "cli/launch/weighty_names.hpp"
 #include "formulas/keep_errors.hpp"
 #include "presets/suggest.hpp"
@@ -105,7 +106,8 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
            std::any_of(sections.begin(), sections.end(),
                        [&](const std::string& outer) { return !outer.empty() && section.starts_with(outer); });
   };
-  std::string unread, weighty, where;
+  Unread weighty;
+  std::string unread;
   for (const auto& [key, value] : keys) {
     if (key == "verb" || std::find(known.begin(), known.end(), key) != known.end()) continue;
     const std::string section = key.substr(0, key.rfind('.') == std::string::npos ? 0 : key.rfind('.') + 1);
@@ -129,17 +131,15 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
       errors.push_back({"unknown_key",
                         fmt::format("{}: {} has no key `{}`", value.where, dialect.format, key),
                         {},
-                        {fmt::format("the nearest is `{}`", near)}});
+                        {the_nearest_is(near)}});
     } else if (slip || displaced || ((stands_with(known, section) || below(section)) && sounds_weighty(key) && !off)) {
-      if (where.empty()) where = value.where;
-      weighty += (weighty.empty() ? "" : ", ") + key;
+      weighty.add(key, value.where);
     } else if (inside) {
       unread += (unread.empty() ? "" : ", ") + key;
     }
   }
   if (!unread.empty()) job.notes.push_back({"keys_not_read", fmt::format("keys that are not read: {}", unread)});
-  if (!weighty.empty())
-    unused(job, "not_used", fmt::format("{}: what these keys change is not known: {}", where, weighty));
+  weighty.tell(job.unused);
 }
 
 void take_model(const Dialect& dialect, const DialectKeys& keys, LaunchFacts& facts, std::string& model_name) {

@@ -60,10 +60,7 @@ DialectKey key_of(const DialectRow& row, std::string_view flag) {
   DialectKey out{flag, std::string(row.key), row.kind.value_or(own ? kind_by_values(flag) : core->kind), row.otherwise};
   if (!out.key.ends_with('*')) return out;
   out.key.pop_back();
-  if (own)
-    std::transform(flag.begin(), flag.end(), std::back_inserter(out.key), [](char c) { return c == '-' ? '_' : c; });
-  else
-    out.key += core->name;
+  out.key += own ? with_underscores(flag) : std::string(core->name);
   return out;
 }
 

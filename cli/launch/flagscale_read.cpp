@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "cli/launch/dialect.hpp"
+#include "formulas/text.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/store.hpp"
 #include "presets/yaml.hpp"
@@ -45,13 +46,12 @@ class Hetero {
     const auto found = keys_.find(key);
     if (found == keys_.end()) return out;
     for (const std::string& text : found->second.values) {
-      int value = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (error != std::errc{} || end != text.data() + text.size() || value < least || value > kMostDegree) {
+      const std::optional<int> value = as_number<int>(text);
+      if (!value || *value < least || *value > kMostDegree) {
         refuse(key, fmt::format("`{}` is no number of at least {}", yaml::printable(text), least));
         return {};
       }
-      out.push_back(value);
+      out.push_back(*value);
     }
     return out;
   }
@@ -238,11 +238,12 @@ Result<LaunchJob> read_hetero(const DialectKeys& keys, const std::string& path, 
 
 /// Its keys are told by their sections: `train:` may lie around them.
 bool is_flagscale(const LaunchSource& source) {
-  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
-  const bool part = (source.text.starts_with("system:") || has("\nsystem:")) && has("\nmodel:");
-  const bool whole = has("experiment:") && has("\ntrain:") && has("\n  system:") && has("\n  model:");
-  return (part || whole) && has("  num_layers:") && has("  hidden_size:") &&
-         (has("_model_parallel_size:") || has("micro_batch_size:"));
+  const bool part =
+      (source.text.starts_with("system:") || mentions(source, "\nsystem:")) && mentions(source, "\nmodel:");
+  const bool whole = mentions(source, "experiment:") && mentions(source, "\ntrain:") &&
+                     mentions(source, "\n  system:") && mentions(source, "\n  model:");
+  return (part || whole) && mentions(source, "  num_layers:") && mentions(source, "  hidden_size:") &&
+         (mentions(source, "_model_parallel_size:") || mentions(source, "micro_batch_size:"));
 }
 
 Result<LaunchJob> read_flagscale(std::span<const LaunchSource> files, const LaunchFacts& facts) {

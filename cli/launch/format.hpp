@@ -71,11 +71,11 @@ struct LaunchFacts {
 };
 
 /// More GPUs than any job has.
-inline constexpr std::int64_t kMostGpus = 1 << 24;
+inline constexpr std::int64_t kMostGpus = kMostRanks;
 
 /// More keys or flags than the files of one job have: MaxText, which has the most, knows some 1,400.
 inline constexpr std::size_t kMostKeys = 4096;
-/// Of names that a framework does not know, so many are listed one by one.
+/// How many of the names that a framework does not know are listed one by one.
 inline constexpr std::size_t kMostTold = 100;
 
 /// Whether the file is one of a format, from its content.
@@ -99,6 +99,11 @@ struct LaunchFormat {
 
 /// Whether the file is a script of a shell, by its first line or its name.
 [[nodiscard]] bool is_shell(const LaunchSource& source);
+
+/// Whether a word stands anywhere in a file.
+[[nodiscard]] inline bool mentions(const LaunchSource& source, std::string_view word) {
+  return source.text.find(word) != std::string::npos;
+}
 
 /// All formats, in the order in which they are recognised and listed.
 [[nodiscard]] std::span<const LaunchFormat> launch_formats();

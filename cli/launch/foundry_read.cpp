@@ -241,9 +241,8 @@ void read_training(JobBuilder& builder) {
 
 bool is_foundry(const LaunchSource& source) {
   if (is_shell(source) || source.path.ends_with(".py") || source.path.ends_with(".json")) return false;
-  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
-  return has("device_train_microbatch_size:") && has("global_train_batch_size:") && has("train_loader:") &&
-         has("max_duration:");
+  return mentions(source, "device_train_microbatch_size:") && mentions(source, "global_train_batch_size:") &&
+         mentions(source, "train_loader:") && mentions(source, "max_duration:");
 }
 
 Result<LaunchJob> read_foundry(std::span<const LaunchSource> files, const LaunchFacts& facts) {

@@ -12,6 +12,7 @@
 #include "cli/launch/fsdp_tables.hpp"
 #include "cli/launch/job_builder.hpp"
 #include "cli/launch/native_trainers.hpp"
+#include "cli/launch/unread.hpp"
 #include "cli/launch/verl_commands.hpp"
 #include "cli/launch/weighty_names.hpp"
 #include "formulas/names.hpp"
@@ -188,7 +189,7 @@ void read_switches(JobBuilder& builder, const FsdpDialect& dialect) {
 
 /// Keys of the trained model's sections that nobody asked for and that sound as if they weighed.
 void name_unread(JobBuilder& builder, const FsdpDialect& dialect) {
-  std::string open, where;
+  Unread unread;
   for (const Setting& setting : builder.settings.all()) {
     const std::string_view key = setting.key;
     const auto starts = [&](std::string_view section) { return key.starts_with(section); };
@@ -197,11 +198,9 @@ void name_unread(JobBuilder& builder, const FsdpDialect& dialect) {
         std::none_of(dialect.own.begin(), dialect.own.end(), starts) ||
         std::any_of(std::begin(kPlainEndings), std::end(kPlainEndings), ends) || !sounds_weighty(key))
       continue;
-    if (where.empty()) where = setting.where();
-    open += fmt::format("{}`{}`", open.empty() ? "" : ", ", key);
+    unread.add(key, setting.where());
   }
-  if (!open.empty())
-    builder.unmodelled("not_used", fmt::format("{}: what these keys change is not known: {}", where, open));
+  unread.tell(builder.job.unused);
 }
 
 Result<LaunchJob> job_of(const FsdpDialect& dialect, const DialectKeys& keys, const LaunchFacts& facts) {
@@ -216,8 +215,6 @@ Result<LaunchJob> job_of(const FsdpDialect& dialect, const DialectKeys& keys, co
   name_unread(builder, dialect);
   return builder.finish();
 }
-
-bool has(const LaunchSource& source, std::string_view word) { return source.text.find(word) != std::string::npos; }
 
 Result<DialectKeys> keys_of(std::span<const LaunchSource> files, std::string_view program) {
   DialectKeys keys;
@@ -235,7 +232,8 @@ Result<DialectKeys> keys_of(std::span<const LaunchSource> files, std::string_vie
 /// Overrides of a command, or a whole configuration as hydra prints it.
 bool is_verl_fsdp(const LaunchSource& source) {
   if (!is_shell(source))
-    return has(source, "actor_rollout_ref:") && has(source, "strategy: fsdp") && !has(source, "strategy: megatron");
+    return mentions(source, "actor_rollout_ref:") && mentions(source, "strategy: fsdp") &&
+           !mentions(source, "strategy: megatron");
   return verl::engine_of(source) == verl::Engine::Fsdp;
 }
 
@@ -248,8 +246,10 @@ Result<LaunchJob> read_verl_fsdp(std::span<const LaunchSource> files, const Laun
 }
 
 bool is_verl_sft(const LaunchSource& source) {
-  if (!is_shell(source)) return has(source, "partial_pretrain:") && has(source, "trainer:") && has(source, "data:");
-  return is_shell(source) && has(source, "sft_trainer") && has(source, "verl.trainer") && !has(source, "megatron");
+  if (!is_shell(source))
+    return mentions(source, "partial_pretrain:") && mentions(source, "trainer:") && mentions(source, "data:");
+  return is_shell(source) && mentions(source, "sft_trainer") && mentions(source, "verl.trainer") &&
+         !mentions(source, "megatron");
 }
 
 Result<LaunchJob> read_verl_sft(std::span<const LaunchSource> files, const LaunchFacts& facts) {

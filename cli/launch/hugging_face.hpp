@@ -62,6 +62,8 @@ void name_unread(JobBuilder& builder);
 /// bf16, fp16 or fp32 as DeepSpeed's file, the Trainer or accelerate's file has it, in that order.
 void read_precision(JobBuilder& builder, bool deepspeed);
 
+/// Refuses a job one of whose files is not there, where `key` names it.
+void refuse_missing_file(JobBuilder& builder, std::string_view key, std::string_view file, std::string_view holds);
 /// What the Trainer's arguments say of model, sequence, precision and optimizer.
 void read_trainer(JobBuilder& builder);
 /// Is gradient_checkpointing among the arguments, and how?

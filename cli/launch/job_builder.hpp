@@ -55,7 +55,7 @@ class JobBuilder {
   /// Keys that nobody asked for and that are not among `known`, one by one, with the nearest known name: as not used
   /// where the tool stops there, the name is a slip of a known one or sounds as if it weighed; else as a note.
   void unknown(std::span<const std::string_view> known, std::string_view verdict);
-  /// The same of one key, or of the `word` in it that is in question.
+  /// Judges one key, or the `word` in it that is in question.
   void unknown_key(const Setting& setting, std::string_view word, std::span<const std::string_view> known,
                    std::string_view verdict);
   /// The job, or every mistake found.

@@ -374,8 +374,7 @@ Result<std::vector<LaunchFile>> write_launch(std::string_view name, const Plan& 
       return files;
     }
   Error error{"unknown_format", fmt::format("no launch files of the kind `{}`", name), {}, {}};
-  const std::string near = nearest_name(name, emit_words());
-  if (!near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
+  suggest(error, name, emit_words());
   error.help.push_back(fmt::format("`plan emit` writes {}", fmt::join(emit_words(), ", ")));
   return fail(error);
 }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "cli/launch/slurm.hpp"
+#include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -163,11 +164,8 @@ LaunchFile train_job(const LaunchCommand& command, const Nodes& nodes, const std
 
 /// SkyPilot's name for the cluster's GPU, as its catalogue has it: H100:8.
 std::string sky_gpu(const Plan& plan) {
-  std::string name = plan.problem.cluster.gpu.name;
-  name = name.substr(0, name.find('-'));
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return name;
+  const std::string& name = plan.problem.cluster.gpu.name;
+  return capitals(name.substr(0, name.find('-')));
 }
 
 LaunchFile skypilot(const LaunchCommand& command, const Nodes& nodes, const std::string& name, const Plan& plan,
@@ -245,9 +243,8 @@ std::string string_unquoted(std::string_view text) {
 std::string job_name(const Plan& plan, const EmitOptions& options) {
   std::string out;
   for (const char c : options.name.empty() ? "plan-" + plan.problem.model.name : options.name) {
-    const unsigned char u = static_cast<unsigned char>(c);
-    if (std::isalnum(u) != 0)
-      out.push_back(static_cast<char>(std::tolower(u)));
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      out.push_back(lower_case(c));
     else if (!out.empty() && out.back() != '-')
       out.push_back('-');
   }
@@ -290,8 +287,7 @@ Result<std::vector<LaunchFile>> write_launcher(const LaunchCommand& command, con
   if (launcher == "hostfile") files = {torchrun(kept, nodes, plan, options), hostfile(nodes)};
   if (!files.empty()) return files;
   Error error{"unknown_launcher", fmt::format("unknown launcher `{}`", launcher), {}, {}};
-  const std::string near = nearest_name(launcher, launcher_words());
-  if (!near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
+  suggest(error, launcher, launcher_words());
   return fail(error);
 }
 

@@ -9,6 +9,7 @@
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/maxtext.hpp"
 #include "cli/launch/shell.hpp"
+#include "cli/launch/unread.hpp"
 #include "cli/launch/weighty_names.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "formulas/names.hpp"
@@ -54,7 +55,7 @@ std::map<std::string_view, int> network(JobBuilder& builder, std::string_view na
       all *= std::max(1, degree);
     degrees[axis] = std::max(1, degree);
   }
-  if (all > 1 << 24) {
+  if (all > kMostGpus) {
     builder.errors.push_back({"wrong_value", fmt::format("the {} axes multiply to {:.3g} devices", name, all)});
     return degrees;
   }
@@ -79,7 +80,7 @@ Mesh read_mesh(JobBuilder& builder, const LaunchFacts& facts) {
   const auto across = network(builder, "dcn", facts.nodes > 0 ? facts.nodes : slices, mesh.open);
   double all = 1;
   for (const std::string_view axis : kAxes) all *= 1.0 * inside.at(axis) * across.at(axis);
-  if (all > 1 << 24) {
+  if (all > kMostGpus) {
     builder.errors.push_back({"wrong_value", fmt::format("the axes multiply to {:.3g} devices", all)});
     return mesh;
   }
@@ -275,7 +276,7 @@ void read_unknown(JobBuilder& builder) {
                                  "parameter_memory_host_offload",
                                  "model_name"};
   for (const std::string_view axis : kAxes) known.push_back(key_of("ici", axis)), known.push_back(key_of("dcn", axis));
-  std::string weighty, where;
+  Unread unread;
   for (const Setting& setting : builder.settings.all()) {
     if (builder.settings.asked(setting) || std::find(known.begin(), known.end(), setting.key) != known.end()) continue;
     const std::string near = nearest_name(setting.key, known);
@@ -283,13 +284,10 @@ void read_unknown(JobBuilder& builder) {
       builder.unmodelled("unknown_key",
                          fmt::format("{}: `{}` is unknown to MaxText, which stops there; the nearest name is `{}`",
                                      setting.where(), yaml::printable(setting.key), near));
-    else if (sounds_weighty(setting.key) && !switched_off(setting.value)) {
-      if (where.empty()) where = setting.where();
-      weighty += fmt::format("{}`{}`", weighty.empty() ? "" : ", ", yaml::printable(setting.key));
-    }
+    else if (sounds_weighty(setting.key) && !switched_off(setting.value))
+      unread.add(setting.key, setting.where());
   }
-  if (!weighty.empty())
-    builder.unmodelled("not_used", fmt::format("{}: what these keys change is not known: {}", where, weighty));
+  unread.tell(builder.job.unused);
 }
 
 bool is_training(const ShellCommand& command) {

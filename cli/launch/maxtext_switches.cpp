@@ -114,7 +114,7 @@ constexpr std::pair<std::string_view, std::string_view> kWeighing[] = {
     {"max_checkify", "false"},
 };
 
-/// The same of the model's shape, which its name states where there is one.
+/// Switches of the model's shape, which the model's name states where a file has one.
 constexpr std::pair<std::string_view, std::string_view> kShape[] = {
     {"global_parameter_scale", "1"}, {"mlp_activations", "silu gelu linear"},
     {"attention_output_dim", "-1"},  {"global_head_dim", "0"},

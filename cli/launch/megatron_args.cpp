@@ -7,6 +7,8 @@
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_flags.hpp"
+#include "cli/launch/unread.hpp"
+#include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -54,23 +56,24 @@ std::string meant(const std::string& name) {
 struct Unknown {
   bool fork = false;  ///< a slip of a known flag may as well be the fork's own
   std::size_t count = 0;
-  std::string harmless{}, open{};  ///< named in one note each
-  std::string where{};             ///< of the first that may weigh
+  std::string harmless{};  ///< that change nothing here
+  Unread open{};           ///< that may weigh
 
   void judge(const std::string& name, const std::string& at, Errors& errors, std::vector<Note>& notes) {
-    const auto list = [&](std::string& into) { into += fmt::format("{}`--{}`", into.empty() ? "" : ", ", name); };
-    if (sounds_harmless(name)) return list(harmless);
+    if (sounds_harmless(name)) {
+      harmless += fmt::format("{}`--{}`", harmless.empty() ? "" : ", ", name);
+      return;
+    }
     const std::string near = fork ? "" : meant(name);
     if (near.empty()) {
       notes.push_back(
           {"unknown_flag",
            fmt::format("{}: Megatron-LM has no flag `--{}`; taken as a fork's own and left out", at, name)});
-      if (where.empty()) where = at;
-      return list(open);
+      return open.add("--" + name, at);
     }
     Error error{"unknown_flag", fmt::format("{}: Megatron-LM has no flag `--{}`", at, name), {}, {}};
     error.facts.push_back("its parser takes no abbreviations and stops at unknown flags");
-    error.help.push_back(fmt::format("the nearest is `--{}`", near));
+    error.help.push_back(the_nearest_is("--" + near));
     errors.push_back(std::move(error));
   }
 };
@@ -90,11 +93,7 @@ std::string MegatronArgs::where(std::string_view flag) const {
 }
 
 std::optional<std::int64_t> MegatronArgs::integer(std::string_view flag) const {
-  const std::string word = text(flag);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (word.empty() || error != std::errc{} || end != word.data() + word.size()) return std::nullopt;
-  return value;
+  return as_number<std::int64_t>(text(flag));
 }
 
 namespace {
@@ -142,9 +141,7 @@ void tell(const Unknown& unknown, const Stray& stray, const std::string& file, M
   if (!unknown.harmless.empty())
     notes.push_back(
         {"flags_left_out", fmt::format("{}: flags of a fork that change nothing here: {}", file, unknown.harmless)});
-  if (!unknown.open.empty())
-    args.unused.push_back({"unknown_flag", fmt::format("{}: what these flags of a fork change is not known: {}",
-                                                       unknown.where, unknown.open)});
+  unknown.open.tell(args.unused, "these flags of a fork", "unknown_flag");
   if (!stray.words.empty())
     args.unused.push_back({"unexpected_word", fmt::format("{}: no flag takes {}", stray.where, stray.words)});
   if (unknown.count > kMostTold)
@@ -158,7 +155,7 @@ MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::st
                                  std::vector<Note>& notes, bool fork) {
   MegatronArgs args;
   args.fork = fork || has_fork_flags(words);
-  Unknown unknown{.fork = args.fork, .count = 0, .harmless = {}, .open = {}, .where = {}};
+  Unknown unknown{.fork = args.fork, .count = 0, .harmless = {}, .open = {}};
   Stray stray;
   std::size_t words_told = 0;
   for (std::size_t i = 0; i < words.size();) {

@@ -26,7 +26,7 @@ struct Builder {
       return otherwise;
     }
     const std::optional<std::int64_t> value = args.integer(flag);
-    if (!value || *value < least || *value > (1 << 24)) {
+    if (!value || *value < least || *value > kMostRanks) {
       wrong(flag, fmt::format("takes a number of at least {}, not `{}`", least, args.text(flag)));
       return otherwise;
     }

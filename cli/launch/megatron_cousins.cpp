@@ -250,8 +250,6 @@ const Dialect& nemo_dialect() {
   return dialect;
 }
 
-bool has(const LaunchSource& source, std::string_view word) { return source.text.find(word) != std::string::npos; }
-
 /// All files' keys; hyphens as underscores, which GPT-NeoX takes for the same.
 Result<DialectKeys> keys_of(std::span<const LaunchSource> files, bool hyphens) {
   DialectKeys keys;
@@ -298,10 +296,10 @@ Result<DialectKeys> keys_of_launcher(const LaunchSource& source) {
 
 bool is_gpt_neox(const LaunchSource& source) {
   if (is_shell(source) || source.path.ends_with(".py")) return false;
-  const bool layers = has(source, "num_layers") || has(source, "num-layers");
+  const bool layers = mentions(source, "num_layers") || mentions(source, "num-layers");
   for (const char* key : {"pipe_parallel_size", "pipe-parallel-size"})
-    if (has(source, key)) return layers;
-  return layers && (has(source, "\"model_parallel_size\"") || has(source, "\"model-parallel-size\""));
+    if (mentions(source, key)) return layers;
+  return layers && (mentions(source, "\"model_parallel_size\"") || mentions(source, "\"model-parallel-size\""));
 }
 
 Result<LaunchJob> read_gpt_neox(std::span<const LaunchSource> files, const LaunchFacts& facts) {
@@ -321,10 +319,10 @@ Result<LaunchJob> read_gpt_neox(std::span<const LaunchSource> files, const Launc
 }
 
 bool is_nemo(const LaunchSource& source) {
-  if (is_shell(source)) return has(source, "launcher_scripts/main.py") && has(source, "stages=");
+  if (is_shell(source)) return mentions(source, "launcher_scripts/main.py") && mentions(source, "stages=");
   if (source.path.ends_with(".json")) return false;
-  return has(source, "trainer:") && has(source, "exp_manager:") && has(source, "model:") &&
-         (has(source, "tensor_model_parallel_size:"));
+  return mentions(source, "trainer:") && mentions(source, "exp_manager:") && mentions(source, "model:") &&
+         (mentions(source, "tensor_model_parallel_size:"));
 }
 
 Result<LaunchJob> read_nemo(std::span<const LaunchSource> files, const LaunchFacts& facts) {

@@ -22,7 +22,7 @@ struct MegatronFlag {
 [[nodiscard]] std::span<const MegatronFlag> megatron_flags();
 /// A key of a file or of a printed table as a flag: `moe_ffn_hidden_size` is `moe-ffn-hidden-size`.
 [[nodiscard]] std::string with_dashes(std::string_view key);
-/// The other way round.
+/// A flag as a key of a file.
 [[nodiscard]] std::string with_underscores(std::string_view flag);
 /// The words that Megatron-LM's parser takes behind the flag, each between blanks; empty: it takes any.
 [[nodiscard]] std::string_view megatron_choices(std::string_view flag);

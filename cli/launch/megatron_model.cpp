@@ -45,7 +45,7 @@ void tidy(Model& model) {
   for (int& layer : model.layers) layer = kind_of(model, all[static_cast<std::size_t>(layer)]);
 }
 
-/// The same heads, whatever else an attention has.
+/// Whether two layers have the same heads, whatever else their attention has.
 bool same_heads(const Layer& a, const Layer& b) {
   if (a.mixer == Mixer::Attention)
     return a.attention.heads == b.attention.heads && a.attention.kv_heads == b.attention.kv_heads &&

@@ -209,13 +209,13 @@ void take_environment(const Launch& launch, const LaunchSource& source, Megatron
 }  // namespace
 
 bool is_megatron_script(const LaunchSource& source) {
-  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
   for (const std::string_view program :
        {"pretrain_gpt.py", "pretrain_mamba.py", "pretrain_hybrid.py", "finetune_gpt.py"})
-    if (has(program)) return true;
+    if (mentions(source, program)) return true;
   return is_shell(source) &&
-         (has("--micro-batch-size") || has("--tensor-model-parallel-size") || has("--pipeline-model-parallel-size")) &&
-         !has("--tensor_model_parallel_size") && !has("vllm serve");
+         (mentions(source, "--micro-batch-size") || mentions(source, "--tensor-model-parallel-size") ||
+          mentions(source, "--pipeline-model-parallel-size")) &&
+         !mentions(source, "--tensor_model_parallel_size") && !mentions(source, "vllm serve");
 }
 
 namespace {

@@ -9,6 +9,7 @@
 #include "cli/launch/megatron_counted.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/primus.hpp"
+#include "cli/launch/unread.hpp"
 #include "cli/launch/weighty_names.hpp"
 #include "formulas/keep_errors.hpp"
 #include "presets/suggest.hpp"
@@ -85,7 +86,7 @@ Result<LaunchJob> job_of(const DialectKeys& keys, const std::string& file, const
 /// Keys that no parser of Megatron-LM's or of a fork has and that were left out.
 void name_unread(const DialectKeys& keys, std::string_view whose, LaunchJob& job) {
   constexpr std::string_view kRead[] = {"fp8", "fp4", "stage"};
-  std::string open, where;
+  Unread unread;
   for (const auto& [key, value] : keys) {
     const std::string flag = flag_of(key), word = value.values.size() == 1 ? lowered(value.values.front()) : "";
     const bool off = value.values.size() == 1 && (switched_off(word) || word == "none");
@@ -94,10 +95,9 @@ void name_unread(const DialectKeys& keys, std::string_view whose, LaunchJob& job
     const bool aside = key.starts_with("enable_primus") || key.find("sink_level") != std::string::npos ||
                        key.find("saving") != std::string::npos || sounds_harmless(flag);
     if (off || read || aside || key.starts_with("--") || find_fork_flag(flag) != nullptr) continue;
-    if (where.empty()) where = value.where;
-    open += fmt::format("{}`{}`", open.empty() ? "" : ", ", key);
+    unread.add(key, value.where);
   }
-  if (!open.empty()) unused(job, "not_used", fmt::format("{}: what {} change is not known: {}", where, whose, open));
+  unread.tell(job.unused, whose);
 }
 
 bool is_of_other_models(std::string_view key) {
@@ -109,10 +109,10 @@ bool is_of_other_models(std::string_view key) {
 }  // namespace
 
 bool is_megatron_yaml(const LaunchSource& source) {
-  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
   if (is_shell(source)) return false;
-  if (has("MODEL_ARGS:") && has("--")) return true;
-  return (has("pre_trainer:") || has("post_trainer:")) && has("framework: megatron\n") && has("modules:");
+  if (mentions(source, "MODEL_ARGS:") && mentions(source, "--")) return true;
+  return (mentions(source, "pre_trainer:") || mentions(source, "post_trainer:")) &&
+         mentions(source, "framework: megatron\n") && mentions(source, "modules:");
 }
 
 Result<LaunchJob> yaml_arguments_job(const DialectKeys& keys, const std::string& file, const LaunchFacts& facts) {
@@ -137,11 +137,12 @@ Result<LaunchJob> read_yaml_arguments(const LaunchSource& file, const LaunchFact
 
 Result<LaunchJob> read_megatron_yaml(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   const LaunchSource& source = files.front();
-  const Result<DialectKeys> keys = keys_of_yaml(source);
-  if (!keys) return fail(keys.error());
-  if (source.text.find("MODEL_ARGS:") != std::string::npos)
+  if (mentions(source, "MODEL_ARGS:")) {
+    const Result<DialectKeys> keys = keys_of_yaml(source);
+    if (!keys) return fail(keys.error());
     return job_of(keys_under(*keys, "MODEL_ARGS."), source.path, facts, true);
-  Result<primus::Experiment> experiment = primus::experiment_of(source, *keys, "megatron");
+  }
+  Result<primus::Experiment> experiment = primus::experiment_of(source, "megatron");
   if (!experiment) return fail(experiment.error());
   DialectKeys& all = experiment->keys;
   for (const auto& [name, value] : experiment->defaults)  // those of models that are no decoders are among them

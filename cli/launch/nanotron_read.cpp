@@ -44,7 +44,7 @@ constexpr CountedAs kCounted[] = {
      "flash_attention_2 sdpa ring llama3_ring_attention flex_attention ring_flash_triton",
      "attention is counted as a fused kernel"},
 };
-/// Of the model's own keys: neither sizes nor what is counted.
+/// Keys of the model's section that state neither a size nor anything that is counted.
 constexpr std::string_view kPlain[] = {"bos_token_id",       "eos_token_id",
                                        "pad_token_id",       "initializer_range",
                                        "pretraining_tp",     "rms_norm_eps",

@@ -238,9 +238,8 @@ void read_optimizer(JobBuilder& builder) {
 }  // namespace
 
 bool is_olmo_core(const LaunchSource& source) {
-  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
-  return !is_shell(source) && !source.path.ends_with(".py") && has("_CLASS_") && has("olmo_core.") &&
-         has("train_module") && has("rank_microbatch_size");
+  return !is_shell(source) && !source.path.ends_with(".py") && mentions(source, "_CLASS_") &&
+         mentions(source, "olmo_core.") && mentions(source, "train_module") && mentions(source, "rank_microbatch_size");
 }
 
 Result<LaunchJob> read_olmo_core(std::span<const LaunchSource> files, const LaunchFacts& given) {

@@ -12,6 +12,7 @@
 #include "cli/launch/recipes.hpp"
 #include "cli/launch/torchtitan.hpp"
 #include "cli/launch/torchtitan_keys.hpp"
+#include "cli/launch/unread.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -71,10 +72,12 @@ std::string with_defaults(std::string text) {
 
 }  // namespace
 
-Result<Experiment> experiment_of(const LaunchSource& source, const DialectKeys& keys, std::string_view backend) {
+Result<Experiment> experiment_of(const LaunchSource& source, std::string_view backend) {
+  const Result<DialectKeys> keys = keys_of_yaml(source);
+  if (!keys) return fail(keys.error());
   DialectKeys own;
   for (const std::string_view trainer : kTrainers)
-    if (own.empty()) own = keys_under(keys, trainer);
+    if (own.empty()) own = keys_under(*keys, trainer);
   Experiment out;
   out.overrides = out.keys = keys_under(own, "overrides.");
   for (const auto& [key, kind] : {std::pair{"model", "models"}, std::pair{"config", "modules"}}) {
@@ -112,18 +115,21 @@ bool is_of(const LaunchSource& source, std::string_view backend) {
          (at + key.size() == text.size() || std::isspace(static_cast<unsigned char>(text[at + key.size()])) != 0);
 }
 
+/// What it states, over the back end's own defaults.
+Settings settings_of(Experiment& experiment) {
+  experiment.keys.insert(experiment.defaults.begin(), experiment.defaults.end());
+  return settings_of_keys(experiment.keys);
+}
+
 /// The keys that the experiment itself states, and of which nothing was used.
-void name_unread(const Experiment& experiment, const LaunchSource& source, LaunchJob& job,
-                 bool (*known)(std::string_view)) {
-  std::string open;
+void name_unread(const Experiment& experiment, LaunchJob& job, bool (*known)(std::string_view)) {
+  Unread unread;
   for (const auto& [key, value] : experiment.overrides) {
     const std::string word = value.values.size() == 1 ? lowered(value.values.front()) : "";
     const bool off = word == "false" || word == "null" || word == "none" || word == "0" || word.empty();
-    if (!known(key) && !off && key.find("sink_level") == std::string::npos)
-      open += fmt::format("{}`{}`", open.empty() ? "" : ", ", key);
+    if (!known(key) && !off && key.find("sink_level") == std::string::npos) unread.add(key, value.where);
   }
-  if (!open.empty())
-    unused(job, "not_used", fmt::format("{}: what these keys of Primus's change is not known: {}", source.path, open));
+  unread.tell(job.unused, "these keys of Primus's");
 }
 
 /// Megatron-Bridge's key for what Primus writes without its section.
@@ -155,21 +161,16 @@ bool is_primus_bridge(const LaunchSource& source) { return primus::is_of(source,
 
 Result<LaunchJob> read_primus_maxtext(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   const LaunchSource& source = files.front();
-  const Result<DialectKeys> keys = keys_of_yaml(source);
-  if (!keys) return fail(keys.error());
-  Result<primus::Experiment> experiment = primus::experiment_of(source, *keys, "maxtext");
+  Result<primus::Experiment> experiment = primus::experiment_of(source, "maxtext");
   if (!experiment) return fail(experiment.error());
-  experiment->keys.insert(experiment->defaults.begin(), experiment->defaults.end());
-  Settings settings = settings_of_keys(experiment->keys);
+  Settings settings = primus::settings_of(*experiment);
   return maxtext::job_of(settings, "primus-maxtext", primus::with_gpu(facts, source));
 }
 
 /// A recipe of Megatron-Bridge's, which the model's file names, and what the experiment lays over it.
 Result<LaunchJob> read_primus_bridge(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   const LaunchSource& source = files.front();
-  const Result<DialectKeys> keys = keys_of_yaml(source);
-  if (!keys) return fail(keys.error());
-  Result<primus::Experiment> experiment = primus::experiment_of(source, *keys, "megatron_bridge");
+  Result<primus::Experiment> experiment = primus::experiment_of(source, "megatron_bridge");
   if (!experiment) return fail(experiment.error());
   const auto flavor = experiment->keys.find("flavor");
   recipes::Named recipe{"a recipe that no file names", source.path};
@@ -184,21 +185,18 @@ Result<LaunchJob> read_primus_bridge(std::span<const LaunchSource> files, const 
   Result<LaunchJob> job = recipes::job_of(bridge_dialect(), bridge, recipe, primus::with_gpu(facts, source));
   if (!job) return job;
   job->format = "primus-bridge";
-  primus::name_unread(*experiment, source, *job, primus::is_bridge_key);
+  primus::name_unread(*experiment, *job, primus::is_bridge_key);
   return job;
 }
 
 Result<LaunchJob> read_primus_torchtitan(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   const LaunchSource& source = files.front();
-  const Result<DialectKeys> keys = keys_of_yaml(source);
-  if (!keys) return fail(keys.error());
-  Result<primus::Experiment> experiment = primus::experiment_of(source, *keys, "torchtitan");
+  Result<primus::Experiment> experiment = primus::experiment_of(source, "torchtitan");
   if (!experiment) return fail(experiment.error());
-  experiment->keys.insert(experiment->defaults.begin(), experiment->defaults.end());
-  Settings settings = settings_of_keys(experiment->keys);
+  Settings settings = primus::settings_of(*experiment);
   Result<LaunchJob> job = torchtitan::job_of(settings, "primus-torchtitan", primus::with_gpu(facts, source));
   if (!job) return job;
-  primus::name_unread(*experiment, source, *job, [](std::string_view key) {
+  primus::name_unread(*experiment, *job, [](std::string_view key) {
     return std::find(std::begin(torchtitan::kKeys), std::end(torchtitan::kKeys), key) != std::end(torchtitan::kKeys);
   });
   return job;

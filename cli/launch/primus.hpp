@@ -20,9 +20,8 @@ struct Experiment {
   DialectKeys defaults{};   ///< of the module
 };
 
-/// An experiment with the files that it names, from `primus/configs/{models,modules}/BACKEND` above it.
-[[nodiscard]] Result<Experiment> experiment_of(const LaunchSource& source, const DialectKeys& keys,
-                                               std::string_view backend);
+/// The experiment of a file with the files that it names, from `primus/configs/{models,modules}/BACKEND` above it.
+[[nodiscard]] Result<Experiment> experiment_of(const LaunchSource& source, std::string_view backend);
 /// The GPU that the experiment's folder names.
 [[nodiscard]] LaunchFacts with_gpu(LaunchFacts facts, const LaunchSource& source);
 

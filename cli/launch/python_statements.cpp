@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "formulas/text.hpp"
+
 namespace plan::python {
 namespace {
 
@@ -97,7 +99,7 @@ class Splitter {
   void end() {
     if (depth_ > 0) return;
     depth_ = 0;
-    const std::string_view text = trim(now_.text);
+    const std::string_view text = trim(now_.text, kWhiteSpace);
     if (!text.empty()) now_.text = std::string(text), statements.push_back(now_);
     now_ = {};
   }
@@ -134,20 +136,14 @@ void outside_brackets(std::string_view text, const auto& at) {
 std::vector<std::string_view> cut(std::string_view text, const std::vector<std::size_t>& cuts) {
   std::vector<std::string_view> parts;
   std::size_t start = 0;
-  for (const std::size_t at : cuts) parts.push_back(trim(text.substr(start, at - start))), start = at + 1;
-  if (!trim(text.substr(start)).empty()) parts.push_back(trim(text.substr(start)));
+  for (const std::size_t at : cuts) parts.push_back(trim(text.substr(start, at - start), kWhiteSpace)), start = at + 1;
+  if (const std::string_view last = trim(text.substr(start), kWhiteSpace); !last.empty()) parts.push_back(last);
   return parts;
 }
 
 bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
 }  // namespace
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
-  return text;
-}
 
 Result<std::vector<Statement>> statements_of(const LaunchSource& source) {
   Splitter split(source.text);

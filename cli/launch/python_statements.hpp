@@ -20,7 +20,6 @@ struct Statement {
 /// The statements of a file, or where a bracket is never closed.
 [[nodiscard]] Result<std::vector<Statement>> statements_of(const LaunchSource& source);
 
-[[nodiscard]] std::string_view trim(std::string_view text);
 /// Cuts at `separator` outside brackets and quotes.
 [[nodiscard]] std::vector<std::string_view> split_outside(std::string_view text, char separator);
 /// Cuts at each sign of an assignment, not at comparisons: `a = b = 2` is three parts.

@@ -269,9 +269,9 @@ Result<LaunchJob> job_of(const Dialect& dialect, const DialectKeys& stated, cons
 }  // namespace recipes
 
 bool is_nemo2(const LaunchSource& source) {
-  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
-  if (!is_shell(source)) return has("MODEL_ARGS:") && has("trainer.strategy.");  // NeMo's functional tests
-  return has("nemo llm ") && has("--factory");
+  if (!is_shell(source))
+    return mentions(source, "MODEL_ARGS:") && mentions(source, "trainer.strategy.");  // NeMo's functional tests
+  return mentions(source, "nemo llm ") && mentions(source, "--factory");
 }
 
 Result<LaunchJob> read_nemo2(std::span<const LaunchSource> files, const LaunchFacts& facts) {

@@ -8,6 +8,7 @@
 
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/megatron_flags.hpp"
+#include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -45,7 +46,7 @@ std::string name_in(std::string_view word) {
   std::string out;
   for (const char c : word.substr(word.find_first_not_of("${"))) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_') break;
-    out += c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    out += c == '_' ? '-' : lower_case(c);
   }
   return out;
 }

@@ -10,6 +10,7 @@
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/shell.hpp"
+#include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 #include "presets/yaml_anchors.hpp"
@@ -94,11 +95,7 @@ Place place_in(const LaunchSource& source, int line, int column) {
 std::optional<std::int64_t> to_integer(std::string_view word) {
   std::string digits(word);
   std::erase(digits, '_');
-  std::int64_t value = 0;
-  const char* end = digits.data() + digits.size();
-  const auto [rest, failed] = std::from_chars(digits.data(), end, value);
-  if (failed == std::errc{} && rest == end && !digits.empty()) return value;
-  return std::nullopt;
+  return as_number<std::int64_t>(digits);
 }
 
 void Settings::forget_section(const std::string& key) {
@@ -193,10 +190,8 @@ std::optional<std::int64_t> Settings::integer(std::string_view key) {
 std::optional<double> Settings::number(std::string_view key) {
   const Setting* setting = get(key);
   if (setting == nullptr) return std::nullopt;
-  double value = 0;
-  const std::string& text = setting->value;
-  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (setting->list || failed != std::errc{} || rest != text.data() + text.size() || !std::isfinite(value)) {
+  const std::optional<double> value = setting->list ? std::nullopt : as_number<double>(setting->value);
+  if (!value || !std::isfinite(*value)) {
     refuse(*setting, "a number");
     return std::nullopt;
   }

@@ -41,7 +41,7 @@ class Settings {
 
   /// The setting of a key, known from now on; nullptr if no file states it.
   const Setting* get(std::string_view key);
-  /// The same, or what is wrong with the value noted and nothing.
+  /// A value of that kind; nothing where there is none, or where it is none, which is then noted as a mistake.
   std::optional<std::int64_t> integer(std::string_view key);
   std::optional<double> number(std::string_view key);
   std::optional<bool> boolean(std::string_view key);

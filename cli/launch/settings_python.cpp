@@ -4,12 +4,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 
 #include "cli/launch/python_statements.hpp"
 #include "cli/launch/settings.hpp"
 #include "cli/launch/shell_text.hpp"
+#include "formulas/text.hpp"
 
 namespace plan {
 namespace {
@@ -19,7 +19,7 @@ using namespace python;
 /// Sections of a configuration that weigh: an assignment to one of them tells that its object is the configuration.
 constexpr std::string_view kSections[] = {"training",  "parallelism", "activation_checkpoint", "compile", "model_spec",
                                           "optimizer", "loss"};
-/// Those that say nothing of memory or time, whatever sets them.
+/// Names that say nothing of memory or time, whatever sets them.
 constexpr std::string_view kHarmless[] = {"profiler",     "profiling",      "metrics",      "tokenizer", "dataloader",
                                           "lr_scheduler", "checkpoint",     "checkpointer", "comm",      "validator",
                                           "validation",   "hf_assets_path", "dump_folder"};
@@ -153,7 +153,7 @@ class Recipe {
       if (text.find("model_registry") != std::string_view::npos) imported(words[1], statement);
       return;
     }
-    if (words[0] == "return") return returned(trim(text.substr(6)), statement);
+    if (words[0] == "return") return returned(trim(text.substr(6), kWhiteSpace), statement);
     if (one_of(words[0], kIdle) || text.front() == '"' || text.front() == '\'' || text.front() == '@') return;
     const std::vector<std::string_view> sides = split_assignment(text);
     if (sides.size() < 2) return expression(statement);
@@ -172,7 +172,7 @@ class Recipe {
     if (kSigns.find(target.back()) != std::string_view::npos) {  // `x *= 2`
       std::string_view name = target;
       while (kSigns.find(name.back()) != std::string_view::npos) name.remove_suffix(1);
-      name = trim(name);
+      name = trim(name, kWhiteSpace);
       return targets(
           name, fmt::format("{} {} ({})", name, target.substr(target.find_last_not_of("+-*/%|&^@") + 1), value), at);
     }

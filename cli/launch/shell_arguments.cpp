@@ -8,6 +8,7 @@
 #include "cli/launch/format.hpp"
 #include "cli/launch/shell_follower.hpp"
 #include "cli/launch/shell_statements.hpp"
+#include "formulas/text.hpp"
 
 namespace plan::shell {
 namespace {
@@ -19,9 +20,9 @@ std::string_view base_name(std::string_view path) { return path.substr(path.rfin
 Truth Follower::shift(const std::vector<Text>& words) {
   std::size_t by = 1;
   if (words.size() > 1) {
-    const std::string& text = words[1].chars;
-    if (std::from_chars(text.data(), text.data() + text.size(), by).ptr != text.data() + text.size())
-      return scope.knows_positional = false, Truth::Unknown;
+    const std::optional<std::size_t> stated = as_number<std::size_t>(words[1].chars);
+    if (!stated) return scope.knows_positional = false, Truth::Unknown;
+    by = *stated;
   }
   if (!scope.knows_positional) return Truth::Unknown;
   if (by >= std::max<std::size_t>(1, scope.positional.size())) return truth(by == 0);

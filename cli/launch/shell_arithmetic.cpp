@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "cli/launch/shell_text.hpp"
+#include "formulas/text.hpp"
 
 namespace plan::shell {
 namespace {
@@ -163,14 +164,8 @@ class Arithmetic {
     const std::string_view word = text_.substr(from, at_ - from);
     if (braces && !take("}")) return std::nullopt;
     if (word.empty()) return std::nullopt;
-    return std::isdigit(static_cast<unsigned char>(word[0])) != 0 && !dollar ? number(word) : variable(word);
-  }
-
-  static Number number(std::string_view word) {
-    long long value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc{} || end != word.data() + word.size()) return std::nullopt;
-    return value;
+    return std::isdigit(static_cast<unsigned char>(word[0])) != 0 && !dollar ? as_number<long long>(word)
+                                                                             : variable(word);
   }
 
   Number variable(std::string_view name) const {

@@ -67,7 +67,7 @@ class Follower {
   /// One command between separators, or keywords with one behind them.
   Truth statement(std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t& at, bool skip);
 
-  /// The same behind `then`, `do`, `else`, `{` and `!`.
+  /// Follows a command behind `then`, `do`, `else`, `{` and `!`.
   Truth plain_statement(std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t& at, bool skip);
 
   bool in(Block::Kind kind) const { return !blocks_.empty() && blocks_.back().kind == kind; }

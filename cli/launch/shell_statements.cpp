@@ -6,6 +6,8 @@
 #include <cctype>
 #include <charconv>
 
+#include "formulas/text.hpp"
+
 namespace plan::shell {
 namespace {
 
@@ -18,9 +20,8 @@ void set_variable(Scope& scope, const char* name, std::string_view text, int lin
 }  // namespace
 
 int count_of(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number > 0 && number <= kMostCounted ? number : 0;
+  const int number = as_number<int>(text).value_or(0);
+  return number > 0 && number <= kMostCounted ? number : 0;
 }
 
 std::string_view behind_kind(std::string_view text) { return text.substr(text.rfind(':') + 1); }

@@ -49,7 +49,7 @@ struct Scope {
     budget = enough ? budget - characters : 0;
     return enough;
   }
-  /// The same for elements of an array, which cost more than their characters.
+  /// Limits the elements of an array, which cost more than their characters.
   bool spend_items(std::size_t items) { return spend(32 * items); }
 };
 
@@ -59,7 +59,7 @@ struct Scope {
 /// Expands one raw word: quotes, variables, arithmetic. Unquoted expansions are split at blanks, `"${A[@]}"` gives
 /// one word an element. What is not known stays as written.
 [[nodiscard]] std::vector<Text> expand(const Text& raw, Scope& scope);
-/// The same as one text, as on the right of an assignment.
+/// Expands a word to one text, as on the right of an assignment.
 [[nodiscard]] Text expand_one(const Text& raw, Scope& scope);
 
 /// What `nvidia-smi -L | wc -l` and its like print where the scheduler has told how many GPUs or nodes there are.

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <charconv>
 
+#include "formulas/text.hpp"
+
 namespace plan::shell {
 namespace {
 
@@ -231,13 +233,6 @@ class Lexer {
   std::vector<Token> tokens_{};
 };
 
-std::optional<long long> integer(const std::string& text) {
-  long long value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return value;
-}
-
 std::optional<bool> primary(const std::vector<std::string>& words) {
   if (words.size() == 1) return !words[0].empty();
   if (words.size() == 2 && words[0] == "-z") return words[1].empty();
@@ -246,7 +241,7 @@ std::optional<bool> primary(const std::vector<std::string>& words) {
   const std::string& op = words[1];
   if (op == "=" || op == "==") return matches(words[2], words[0]);
   if (op == "!=") return !matches(words[2], words[0]);
-  const std::optional<long long> left = integer(words[0]), right = integer(words[2]);
+  const std::optional<long long> left = as_number<long long>(words[0]), right = as_number<long long>(words[2]);
   if (!left || !right) return std::nullopt;
   if (op == "-eq") return *left == *right;
   if (op == "-ne") return *left != *right;

@@ -90,7 +90,7 @@ std::optional<std::vector<std::string>> list_argument(std::string_view call, std
   return std::nullopt;
 }
 
-/// The same of converters that recipes of torchtitan's main build.
+/// Takes the layers that converters leave out, as recipes of torchtitan's main branch build them.
 void read_converter_calls(JobBuilder& builder) {
   const Setting* converters = builder.settings.get("model_spec.converters");
   if (converters == nullptr || !is_narrow(builder.training.precision)) return;

@@ -52,7 +52,7 @@ void read_tokens(JobBuilder& builder, const torchtitan::Degrees& d) {
   const std::int64_t seq = settings.integer(kSeq).value_or(2048), micro = settings.integer(kMicro).value_or(16384);
   if (seq < 1 || micro < 1) return builder.errors.push_back({"wrong_value", "a batch of no tokens"});
   builder.sequence(seq, kSeq);
-  if (micro % seq == 0 && micro / seq <= (1 << 24))
+  if (micro % seq == 0 && micro / seq <= kMostRanks)
     builder.fix("micro_batch", &Fixed::micro_batch, static_cast<int>(micro / seq), kMicro);
   else
     builder.unmodelled("partial_sequences", fmt::format("{}: {} tokens are no whole number of sequences of {}",
@@ -178,7 +178,7 @@ Result<Settings> recipe_settings(const LaunchSource& source) {
   return all;
 }
 
-/// The same, over what a recipe of another module sets that this one starts from.
+/// Reads a recipe over what a recipe of another module sets, where it starts from one.
 Result<Settings> with_base(const LaunchSource& source) {
   Result<Settings> own = recipe_settings(source);
   if (!own) return own;

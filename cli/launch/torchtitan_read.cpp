@@ -217,7 +217,7 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   builder.launcher(facts);
   const std::int64_t inner = static_cast<std::int64_t>(d.tp) * d.cp * d.pp;
   const std::int64_t stated = static_cast<std::int64_t>(d.replicate) * d.shard;
-  if (d.shard > 0 && stated * inner <= (1 << 24)) {
+  if (d.shard > 0 && stated * inner <= kMostGpus) {
     d.dp = static_cast<int>(stated);
     builder.fix("dp", &Fixed::dp, *d.dp, kShard);
     if (builder.job.gpus == 0) builder.gpus(stated * inner, kShard);
@@ -358,10 +358,10 @@ Result<LaunchJob> read_torchtitan(std::span<const LaunchSource> files, const Lau
 /// Other trainers write `[model]` and `[training]`, too: one of torchtitan's own tables or words must stand there.
 bool is_torchtitan(const LaunchSource& source) {
   if (!source.path.ends_with(".toml")) return false;
-  const auto has = [&](std::string_view word) { return source.text.find(word) != std::string::npos; };
   for (const std::string_view table : {"[parallelism]", "[activation_checkpoint]", "[job]", "[parallelism."})
-    if (has(table)) return true;
-  return (has("[model]") && has("flavor")) || (has("[training]") && (has("local_batch_size") || has("seq_len")));
+    if (mentions(source, table)) return true;
+  return (mentions(source, "[model]") && mentions(source, "flavor")) ||
+         (mentions(source, "[training]") && (mentions(source, "local_batch_size") || mentions(source, "seq_len")));
 }
 
 }  // namespace plan

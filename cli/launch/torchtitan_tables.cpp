@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/launch/torchtitan.hpp"
+#include "formulas/text.hpp"
 #include "presets/store.hpp"
 
 namespace plan::torchtitan {
@@ -32,11 +33,6 @@ constexpr Flavor kFlavors[] = {
     {"gpt_oss", "120b", "gpt-oss-120b", "gpt-oss-120b", 131072, "gpt_oss_120b"},
 };
 
-bool same_word(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
-
 }  // namespace
 
 std::span<const Flavor> flavors() { return kFlavors; }
@@ -56,7 +52,7 @@ const Flavor* flavor_of(const Model& model) {
 
 const ScheduleRow* find_schedule(std::string_view word) {
   for (const ScheduleRow& row : kScheduleRows)
-    if (!row.torch.empty() && same_word(row.torch, word)) return &row;
+    if (!row.torch.empty() && alike(row.torch, word)) return &row;
   return nullptr;
 }
 

@@ -140,8 +140,14 @@ std::string toml_precision(const Plan& plan) {
           "precompute_float8_dynamic_scale_for_fsdp = {0}\nfilter_fqns = {1}\n",
           on(gathers_fp8), quoted(filters));
     case Precision::Mxfp8: return fmt::format("\n[quantize.linear.mx]\nfilter_fqns = {}\n", quoted(filters));
-    default: return "";
+    case Precision::Fp32:
+    case Precision::Fp16:
+    case Precision::Bf16:
+    case Precision::Fp8Delayed:
+    case Precision::Fp8Blockwise:
+    case Precision::Nvfp4: break;  // rules say which of these torchtitan trains in
   }
+  return "";
 }
 
 std::string_view converter(Precision precision) {

@@ -66,6 +66,16 @@ std::string_view optimizer_word(Optimizer optimizer) {
   return {};
 }
 
+void refuse_missing_file(JobBuilder& builder, std::string_view key, std::string_view file, std::string_view holds) {
+  if (!builder.settings.states(key)) return;
+  builder.errors.push_back(
+      {"missing_file",
+       fmt::format("{}: there is no {} `{}` beside it, and {} stands there", builder.settings.where(key), file,
+                   builder.settings.text(key).value_or(""), holds),
+       {},
+       {"give it with a `--from` of its own"}});
+}
+
 void read_trainer(JobBuilder& builder) {
   Settings& settings = builder.settings;
   for (const std::string_view key : {"args.config_name", "args.model_name_or_path", "args.base_model"})
@@ -97,6 +107,8 @@ void read_trainer(JobBuilder& builder) {
                                                       settings.where("args.optim"), *word));
 }
 
+namespace {
+
 /// Weights that are loaded in 16 bits and trained stay so under plain data parallelism; DeepSpeed and FSDP keep an fp32
 /// copy.
 void name_narrow_weights(JobBuilder& builder) {
@@ -110,13 +122,15 @@ void name_narrow_weights(JobBuilder& builder) {
       builder.unused(key, "weights and states in 16 bits alone are counted with fp32 master weights");
 }
 
-void read_precision(JobBuilder& builder, bool deepspeed) {
+/// Where files may state the number format, each read by one of these. They answer whether that place settles it, by a
+/// format or by a word that is refused; if not, the next is asked.
+
+/// DeepSpeed's sections and the Trainer's switches. `open`: one says `auto`, and no file of the arguments settles it.
+bool precision_of_switches(JobBuilder& builder, bool& open) {
   Settings& settings = builder.settings;
   struct Source {
     std::string_view bf16, fp16;
   };
-  (void)settings.get("args.mixed_precision");  // the launcher's, over which the Trainer's own arguments count
-  bool open = false;                           // `auto`, or no file of the arguments that would settle it
   // DeepSpeed takes its section's first name, too (runtime/constants.py, BFLOAT16_OLD).
   const std::string_view section = settings.states("ds.bf16.enabled") ? "ds.bf16.enabled" : "ds.bfloat16.enabled";
   for (const Source& source : {Source{section, "ds.fp16.enabled"}, Source{"args.bf16", "args.fp16"}}) {
@@ -133,42 +147,68 @@ void read_precision(JobBuilder& builder, bool deepspeed) {
           {"conflicting_keys", fmt::format("{} and {}: bf16 and fp16 are both on", settings.where(source.bf16),
                                            settings.where(source.fp16))});
     if (bf16) name_narrow_weights(builder);
-    if (bf16) return builder.precision(Precision::Bf16, source.bf16);
-    if (fp16) return builder.precision(Precision::Fp16, source.fp16);
+    if (bf16) return builder.precision(Precision::Bf16, source.bf16), true;
+    if (fp16) return builder.precision(Precision::Fp16, source.fp16), true;
   }
-  const bool arguments = settings.has_section("args.");
-  if (lowered(settings.text("args.pure_bf16").value_or("")) == "true")
-    return builder.precision(Precision::Bf16, "args.pure_bf16");
+  if (lowered(settings.text("args.pure_bf16").value_or("")) != "true") return false;
+  return builder.precision(Precision::Bf16, "args.pure_bf16"), true;
+}
+
+/// The word of a mixed precision.
+bool precision_of_word(JobBuilder& builder) {
+  Settings& settings = builder.settings;
   for (const std::string_view key : {"args.mixed_precision", "acc.mixed_precision", "args.swift_dtype"}) {
     const std::string word = lowered(settings.text(key).value_or(""));
-    if (word == "bf16" || word == "bfloat16") return builder.precision(Precision::Bf16, key);
-    if (word == "fp16" || word == "float16") return builder.precision(Precision::Fp16, key);
-    if (word == "fp8") return builder.precision(Precision::Fp8Tensorwise, key);
-    if (word == "no" || word == "float32" || word == "fp32") return builder.precision(Precision::Fp32, key);
-    if (!word.empty()) return settings.refuse(*settings.get(key), "no, fp16, bf16 or fp8");
+    if (word.empty()) continue;
+    if (word == "bf16" || word == "bfloat16") return builder.precision(Precision::Bf16, key), true;
+    if (word == "fp16" || word == "float16") return builder.precision(Precision::Fp16, key), true;
+    if (word == "fp8") return builder.precision(Precision::Fp8Tensorwise, key), true;
+    if (word == "no" || word == "float32" || word == "fp32") return builder.precision(Precision::Fp32, key), true;
+    return settings.refuse(*settings.get(key), "no, fp16, bf16 or fp8"), true;
   }
-  if (const Setting* section = settings.get("ds.torch_autocast.enabled"); section != nullptr)
-    if (settings.boolean("ds.torch_autocast.enabled").value_or(false)) {
-      const bool half = settings.text("ds.torch_autocast.dtype").value_or("bfloat16").find("float16") == 0;
-      return builder.precision(half ? Precision::Fp16 : Precision::Bf16, "ds.torch_autocast.enabled");
-    }
-  for (const std::string_view key : {"args.torch_dtype", "args.dtype"})
-    if (const std::string word = lowered(settings.text(key).value_or("")); word == "bfloat16" || word == "bf16") {
-      if (tool_of(settings).pure) {
-        train_as_torchtune(builder.training);
-      } else {
-        builder.unused(key, "weights and states in bf16 alone are counted with fp32 master weights");
-      }
-      return builder.precision(Precision::Bf16, key);
-    }
-  if (tool_of(settings).pure && settings.states("args.dtype")) {
-    if (lowered(settings.text("args.dtype").value_or("")) == "fp32")
-      return builder.precision(Precision::Fp32, "args.dtype");
-    return settings.refuse(*settings.get("args.dtype"), "bf16 or fp32");
+  return false;
+}
+
+/// DeepSpeed's torch.autocast.
+bool precision_of_autocast(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  const std::string_view key = "ds.torch_autocast.enabled";
+  if (settings.get(key) == nullptr || !settings.boolean(key).value_or(false)) return false;
+  const bool half = settings.text("ds.torch_autocast.dtype").value_or("bfloat16").find("float16") == 0;
+  return builder.precision(half ? Precision::Fp16 : Precision::Bf16, key), true;
+}
+
+/// The format in which weights are loaded.
+bool precision_of_weights(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  const bool pure = tool_of(settings).pure;
+  for (const std::string_view key : {"args.torch_dtype", "args.dtype"}) {
+    const std::string word = lowered(settings.text(key).value_or(""));
+    if (word != "bfloat16" && word != "bf16") continue;
+    if (pure)
+      train_as_torchtune(builder.training);
+    else
+      builder.unused(key, "weights and states in bf16 alone are counted with fp32 master weights");
+    return builder.precision(Precision::Bf16, key), true;
   }
+  if (!pure || !settings.states("args.dtype")) return false;
+  if (lowered(settings.text("args.dtype").value_or("")) == "fp32")
+    return builder.precision(Precision::Fp32, "args.dtype"), true;
+  return settings.refuse(*settings.get("args.dtype"), "bf16 or fp32"), true;
+}
+
+}  // namespace
+
+void read_precision(JobBuilder& builder, bool deepspeed) {
+  Settings& settings = builder.settings;
+  (void)settings.get("args.mixed_precision");  // the launcher's, over which the Trainer's own arguments count
+  bool open = false;
+  if (precision_of_switches(builder, open) || precision_of_word(builder) || precision_of_autocast(builder) ||
+      precision_of_weights(builder))
+    return;
   builder.training.precision = Precision::Bf16;
   if (tool_of(settings).bf16) return builder.precision(Precision::Bf16, "");
-  if (arguments || (deepspeed && !open)) return builder.precision(Precision::Fp32, "");
+  if (settings.has_section("args.") || (deepspeed && !open)) return builder.precision(Precision::Fp32, "");
   builder.guess("precision", "bf16", "the Trainer's arguments or the script decide it");
 }
 

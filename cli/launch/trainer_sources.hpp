@@ -31,7 +31,7 @@ void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& al
 void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& all);
 /// `sft`, `dpo`, `kto`, `rm`, `ppo` of a command that starts one of OpenRLHF's trainers; empty: it starts none.
 [[nodiscard]] std::string_view open_rlhf_stage(const ShellCommand& command);
-/// Its flags, without the dashes; `start` is where the command begins.
+/// Flags of a command, without the dashes; `start` is where the command begins.
 void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting& start, Settings& all);
 /// `--accelerator_config '{"split_batches": true}'`: an object in one word, which a file states as a section. Whether
 /// the setting was one.

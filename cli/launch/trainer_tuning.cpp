@@ -8,6 +8,7 @@
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/trainer_sources.hpp"
+#include "cli/launch/unread.hpp"
 #include "cli/launch/weighty_names.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
@@ -306,17 +307,15 @@ void read_tuning(JobBuilder& builder) {
 void name_unread(JobBuilder& builder) {
   const std::vector<std::string_view> asked = builder.settings.asked_keys();
   const std::vector<std::string_view> own = own_names(builder.settings.text("tool").value_or(""));
-  std::string open, where;
+  Unread unread;
   for (const Setting& setting : builder.settings.all()) {
     const std::string_view key = setting.key;
     if (!key.starts_with("args.") || builder.settings.asked(setting)) continue;
     if (!setting.list && switched_off(setting.value)) continue;
     if (!sounds_weighty(key) && !is_slip(key, asked) && !is_slip(key.substr(5), own)) continue;
-    if (where.empty()) where = setting.where();
-    open += fmt::format("{}`{}`", open.empty() ? "" : ", ", shown_key(key));
+    unread.add(shown_key(key), setting.where());
   }
-  if (!open.empty())
-    unused(builder.job, "not_used", fmt::format("{}: what these arguments change is not known: {}", where, open));
+  unread.tell(builder.job.unused, "these arguments");
 }
 
 }  // namespace plan::hugging_face

@@ -21,7 +21,7 @@ struct JobLogs {
 /// Reads logs. One that prints another global batch than the job has is an error: it is of another run.
 [[nodiscard]] Result<JobLogs> read_job_logs(const std::vector<std::string>& files, const Problem& problem);
 
-/// The same of logs that were read already.
+/// Does so with logs that were read already.
 [[nodiscard]] Result<JobLogs> job_logs(std::vector<MeasuredLog> logs, const Problem& problem);
 
 /// The time of a step, from whatever the log prints of its speed.

@@ -36,7 +36,7 @@ class LogReader {
 /// The log of a file, or that it cannot be read, or that it holds no training step and no out-of-memory error.
 [[nodiscard]] Result<MeasuredLog> read_log(const std::string& path);
 
-/// The same of a stream, `file` as its name.
+/// Reads a log from a stream that messages call `file`.
 [[nodiscard]] Result<MeasuredLog> read_log(std::istream& in, const std::string& file);
 
 }  // namespace plan

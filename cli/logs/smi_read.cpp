@@ -12,6 +12,7 @@
 #include <set>
 
 #include "cli/terminal/words.hpp"
+#include "formulas/text.hpp"
 
 namespace plan {
 namespace {
@@ -22,11 +23,7 @@ constexpr double kSlowClock = 0.95;
 constexpr double kBusyPercent = 50;
 constexpr std::size_t kMostSamples = 1'000'000;
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
+std::string_view trimmed(std::string_view text) { return trim(text, " \t\r"); }
 
 std::optional<double> number(std::string_view text) {
   double value = 0;

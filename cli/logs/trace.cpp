@@ -143,8 +143,12 @@ KernelSign sign_of(std::string_view kernel, KernelFamily family) {
       if (holds({"e4m3", "e5m2", "e2m1", "fp8", "fp4", "float8", "_qq", "nvjet_sm90_qq", "nvjet_sm100_qq", "_oo"}))
         return KernelSign::NarrowGemm;
       return holds({"bf16", "f16", "nvjet", "16816", "_bbs_", "_hbs_"}) ? KernelSign::WideGemm : KernelSign::None;
-    default: return KernelSign::None;
+    case KernelFamily::Optimizer:
+    case KernelFamily::Copy:
+    case KernelFamily::Communication:
+    case KernelFamily::Other: break;
   }
+  return KernelSign::None;
 }
 
 int group_index(Trace& trace, std::string_view kernel, TraceGroup group) {

@@ -8,7 +8,7 @@ namespace plan {
 
 /// A block of HTML: equation, symbols, numbers put in, result, source, notes.
 [[nodiscard]] std::string html_explanation(const Explanation& explanation);
-/// The same as Markdown under a heading of its own.
+/// An explanation as Markdown, under a heading of its own.
 [[nodiscard]] std::string markdown_explanation(const Explanation& explanation);
 
 }  // namespace plan

@@ -56,8 +56,7 @@ Item split_item(std::string_view text) {
 tl::unexpected<Errors> unknown_value(std::string_view axis, std::string_view word,
                                      const std::vector<std::string>& known) {
   Error error{"unknown_" + std::string(axis), fmt::format("unknown {} `{}` in `--layout`", axis, word), {}, {}};
-  const std::string near = nearest_name(word, known);
-  if (!near.empty()) error.help.push_back(fmt::format("the nearest is `{}`", near));
+  suggest(error, word, known);
   error.help.push_back(fmt::format("`{}=` takes {}", axis, fmt::join(known, ", ")));
   return fail(error);
 }

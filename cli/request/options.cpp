@@ -226,11 +226,10 @@ const Row* row_of(const Row (&table)[N], std::string_view flag, std::string_view
 Error unknown_choice(const Option& option, const std::string& word, const Words& choices) {
   const std::string noun(option.flag.substr(2));
   Error error{"unknown_" + noun, fmt::format("unknown {} `{}`", noun, word), {}, {}};
-  const std::string near = nearest_name(word, choices);
   if (const Hint* hint = row_of(kHints, option.flag, folded(word)))
     error.help.emplace_back(hint->help);
-  else if (!near.empty())
-    error.help.push_back(fmt::format("the nearest is `{}`", near));
+  else
+    suggest(error, word, choices);
   error.help.push_back(fmt::format("`{}` takes {}", option.flag, fmt::join(choices, ", ")));
   return error;
 }

@@ -33,7 +33,7 @@ struct EarlierPlan {
 /// schema is an error of its own, code `wrong_schema`. Keys that are not known may have been added since and are left.
 [[nodiscard]] Result<EarlierPlan> read_plan_json(std::string text, std::string file);
 
-/// The same for a plan inside another report.
+/// A plan that stands inside another report, read likewise.
 [[nodiscard]] EarlierPlan read_plan_fields(const JsonFields& root);
 
 /// Whether `root` says that it is `schema`; an error that names both if not.

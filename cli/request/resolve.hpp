@@ -14,7 +14,7 @@ namespace plan {
 /// What was asked for, made into a problem; every resolved input remembers where it came from. All mistakes at once,
 /// those about a word with its place.
 [[nodiscard]] Result<Problem> resolve_problem(const Asked& asked);
-/// The same from a command line.
+/// Resolves what a command line asks for.
 [[nodiscard]] Result<Problem> resolve_problem(const Args& args);
 
 /// What launch files left open or misspelt.

@@ -19,8 +19,7 @@ Error unknown_scope(std::string_view word) {
   std::vector<std::string> known = words_of(kGraphScopeNames);
   known.insert(known.begin(), {std::string(kNone), std::string(kFull)});
   Error error{"unknown_value", fmt::format("`--cuda-graphs` does not know `{}`", word), {}, {}};
-  if (const std::string near = nearest_name(word, known); !near.empty())
-    error.help.push_back(fmt::format("the nearest is `{}`", near));
+  suggest(error, word, known);
   error.help.push_back(
       fmt::format("none, full (the whole iteration), or parts: {}", fmt::join(words_of(kGraphScopeNames), "+")));
   return error;
@@ -47,14 +46,6 @@ Result<CudaGraphs> read_cuda_graphs(std::string_view text) {
     errors.push_back(conflict("`--cuda-graphs moe_preprocess` goes with `moe_router`, whose choice it counts"));
   if (!errors.empty()) return fail(std::move(errors));
   return out;
-}
-
-std::string cuda_graphs_text(const CudaGraphs& graphs) {
-  if (graphs.iteration) return std::string(kFull);
-  std::vector<std::string_view> words;
-  for (const Named<GraphScope>& row : kGraphScopeNames)
-    if (graphs.scopes & row.value) words.push_back(row.name);
-  return words.empty() ? std::string(kNone) : fmt::format("{}", fmt::join(words, "+"));
 }
 
 }  // namespace plan

@@ -20,7 +20,4 @@ struct CudaGraphs {
 /// Reads `--cuda-graphs none`, `full` or `attn+moe_router`. Every mistake at once.
 [[nodiscard]] Result<CudaGraphs> read_cuda_graphs(std::string_view text);
 
-/// The same back.
-[[nodiscard]] std::string cuda_graphs_text(const CudaGraphs& graphs);
-
 }  // namespace plan

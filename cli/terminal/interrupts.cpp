@@ -1,3 +1,4 @@
+// Interrupts of a measurement: the first lets it end in order instead of ending the process.
 #include "cli/terminal/interrupts.hpp"
 
 #include <csignal>

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cli/terminal/format.hpp"
+#include "formulas/text.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {
@@ -26,7 +27,7 @@ struct Lettered {
 std::optional<Lettered> split_letter(std::string_view text) {
   Lettered out;
   if (!text.empty() && std::isalpha(static_cast<unsigned char>(text.back())) != 0) {
-    out.letter = static_cast<char>(std::toupper(static_cast<unsigned char>(text.back())));
+    out.letter = upper_case(text.back());
     text.remove_suffix(1);
   }
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
@@ -73,9 +74,7 @@ constexpr CountUnit kCountUnits[] = {{"ki", 1024}, {"mi", 1024 * 1024}, {"k", 10
 CountUnit unit_behind(std::string_view text) {
   for (const CountUnit& unit : kCountUnits) {
     if (text.size() <= unit.letters.size()) continue;
-    const std::string_view end = text.substr(text.size() - unit.letters.size());
-    const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
-    if (std::equal(end.begin(), end.end(), unit.letters.begin(), same)) return unit;
+    if (alike(text.substr(text.size() - unit.letters.size()), unit.letters)) return unit;
   }
   return {"", 1};
 }

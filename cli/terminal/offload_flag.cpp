@@ -19,8 +19,7 @@ Error unknown(std::string_view word) {
   known.insert(known.begin(),
                {std::string(kNone), std::string(kOptimizer), std::string(kParameters), std::string(kLayers)});
   Error error{"unknown_value", fmt::format("`--offload` does not know `{}`", word), {}, {}};
-  if (const std::string near = nearest_name(word, known); !near.empty())
-    error.help.push_back(fmt::format("the nearest is `{}`", near));
+  suggest(error, word, known);
   error.help.push_back("none, optimizer, optimizer=0.5, parameters, layers=4, or modules: " +
                        fmt::format("{}", fmt::join(words_of(kOffloadModuleNames), "+")));
   return error;

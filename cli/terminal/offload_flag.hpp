@@ -11,7 +11,7 @@ namespace plan {
 /// Reads `--offload optimizer=0.5,parameters,core_attn+attn_proj,layers=4`. Every mistake at once.
 [[nodiscard]] Result<Offload> read_offload(std::string_view text);
 
-/// The same back; empty if nothing is offloaded.
+/// Writes it as the flag takes it; empty if nothing is offloaded.
 [[nodiscard]] std::string offload_text(const Offload& offload);
 
 }  // namespace plan

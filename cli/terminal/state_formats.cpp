@@ -49,8 +49,7 @@ Error unknown_state(std::string_view word) {
   std::vector<std::string> known;
   for (const FormattedState& state : states()) known.emplace_back(state.name);
   Error error{"unknown_value", fmt::format("`--state-formats` does not know `{}`", word), {}, {}};
-  if (const std::string near = nearest_name(word, known); !near.empty())
-    error.help.push_back(fmt::format("the nearest is `{}`", near));
+  suggest(error, word, known);
   error.help.push_back(fmt::format("{}, each with = and a format", fmt::join(known, ", ")));
   return error;
 }

@@ -20,7 +20,7 @@ struct StateFormats {
 /// Reads `--state-formats grads=bf16,master=fp16,moments=bf16`, or `moment1=`, `moment2=` apart. Every mistake at once.
 [[nodiscard]] Result<StateFormats> read_state_formats(std::string_view text);
 
-/// The same back: what of a job's states is not fp32; empty if all is.
+/// Writes them as the flag takes them: the states of a job that are not in fp32; empty if all are.
 [[nodiscard]] std::string state_formats_text(const Training& training);
 
 }  // namespace plan

@@ -6,21 +6,16 @@
 #include <cctype>
 #include <charconv>
 
+#include "formulas/text.hpp"
 #include "planner/rules/stack_data.hpp"
 
 namespace plan {
 namespace {
 
-int lower(char c) { return std::tolower(static_cast<unsigned char>(c)); }
-
-bool same(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
-}
-
 const RunSoftware* software_called(std::string_view name) {
   for (const RunSoftware& software : run_software())
     if (std::any_of(software.names.begin(), software.names.end(),
-                    [&](std::string_view known) { return same(known, name); }))
+                    [&](std::string_view known) { return alike(known, name); }))
       return &software;
   return nullptr;
 }
@@ -44,7 +39,7 @@ std::optional<int> version_of(std::string_view word) {
 /// Letters that two names have in common at their beginning.
 std::size_t common(std::string_view a, std::string_view b) {
   std::size_t count = 0;
-  while (count < std::min(a.size(), b.size()) && lower(a[count]) == lower(b[count])) ++count;
+  while (count < std::min(a.size(), b.size()) && lower_case(a[count]) == lower_case(b[count])) ++count;
   return count;
 }
 

@@ -8,6 +8,7 @@
 
 #include <fmt/core.h>
 
+#include "formulas/text.hpp"
 #include "planner/runs/run_write.hpp"
 
 namespace plan {
@@ -110,13 +111,10 @@ struct Parse {
 
   template <class T>
   std::optional<T> number(std::string_view text) const {
-    T value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size()) {
+    const std::optional<T> value = as_number<T>(text);
+    if (!value)
       refuse(fmt::format("`{}` in column `{}` is not a number", cell.text.substr(0, 40), column),
              "leave the cell empty if the source does not say");
-      return std::nullopt;
-    }
     return value;
   }
 

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/launch/launch.hpp"
+
+namespace plan {
+
+/// Names in a job's files that nothing reads and that sound as if they weighed. They are told in one note, which says
+/// where the first of them stands.
+class Unread {
+ public:
+  void add(std::string_view name, std::string_view where);
+  /// Adds "a.yaml:3: what these keys change is not known: `a`, `b`" to the notes; nothing where no name was added.
+  void tell(std::vector<Note>& notes, std::string_view whose = "these keys", const char* code = "not_used") const;
+
+ private:
+  std::string names_{}, where_{};
+};
+
+}  // namespace plan
