@@ -61,18 +61,27 @@ bool memory_metric(Metric metric) {
   return metric == Metric::MemoryFit || metric == Metric::MemoryPeak || (category != nullptr && category->outside);
 }
 
-bool time_metric(Metric metric) {
+}  // namespace
+
+bool rests_on_time(Metric metric) {
   switch (metric) {
     case Metric::StepTime:
     case Metric::Mfu:
     case Metric::TokensPerSecond:
     case Metric::GpuHours:
     case Metric::Cost: return true;
-    default: return false;
+    case Metric::MemoryFit:
+    case Metric::MemoryPeak:
+    case Metric::MemoryCategory:
+    case Metric::Gpus:
+    case Metric::BytesTp:
+    case Metric::BytesCp:
+    case Metric::BytesEp:
+    case Metric::BytesPp:
+    case Metric::BytesDp: break;
   }
+  return false;  // of memory there is one value a category, and no word for each
 }
-
-}  // namespace
 
 ClaimCoverage time_coverage(const Problem& problem, const Estimate& estimate) {
   const Cluster& cluster = problem.cluster;
@@ -111,7 +120,7 @@ ClaimCoverage time_coverage(const Problem& problem, const Estimate& estimate) {
 
 std::vector<std::string> unmeasured_behind(Metric metric, const Problem& problem, const Estimate& estimate) {
   const Cluster& cluster = problem.cluster;
-  if (time_metric(metric)) return time_coverage(problem, estimate).missing;
+  if (rests_on_time(metric)) return time_coverage(problem, estimate).missing;
   if (!memory_metric(metric)) return {};
   std::vector<std::string> missing;
   if (!cluster.probed.memory) missing.emplace_back("memory");

@@ -19,6 +19,9 @@ struct ClaimCoverage {
 };
 [[nodiscard]] ClaimCoverage time_coverage(const Problem& problem, const Estimate& estimate);
 
+/// Whether a limit on `metric` is one on the time of a step, in another unit.
+[[nodiscard]] bool rests_on_time(Metric metric);
+
 /// Quantities that a limit on `metric` rests on and that nobody measured here. None for what counts and does not
 /// measure: bytes sent, GPUs.
 [[nodiscard]] std::vector<std::string> unmeasured_behind(Metric metric, const Problem& problem,

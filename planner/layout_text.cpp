@@ -26,30 +26,6 @@ std::string recompute_words(const Recompute& recompute, int vp) {
   return fmt::format("recompute full, {} layers at a time", recompute.uniform);
 }
 
-/// What the tables of layouts have in columns; how layers are split follows from the rest, unless it alone differs.
-constexpr std::string_view kColumnAxes[] = {"tp", "cp", "pp", "vp", "dp", "ep", "layers"};
-
-/// Axes that axes_text() and choices() have their own words for, if only where they mean something.
-constexpr std::string_view kSaidAxes[] = {"tp",
-                                          "cp",
-                                          "cp_kind",
-                                          "cp_ulysses",
-                                          "pp",
-                                          "vp",
-                                          "group",
-                                          "dp",
-                                          "ep",
-                                          "etp",
-                                          "zero",
-                                          "shard",
-                                          "micro_batch",
-                                          "schedule",
-                                          "recompute",
-                                          "sequence_parallel",
-                                          "order",
-                                          "layers",
-                                          "stage_strategies"};
-
 /// Are the groups of micro-batches others than interleaving takes by itself where pp divides them?
 bool own_group(const Layout& layout) { return layout.group > 0 && layout.group != layout.pp; }
 
@@ -146,8 +122,8 @@ std::vector<std::string> choices(const Problem& problem, const Estimate& estimat
   out.emplace_back(problem.training.grad_bytes == 4 ? "fp32 gradients" : "bf16 gradients");
   if (layout.pp > 1) out.push_back(fmt::format("layers {}", stage_layers_text(estimate.stage_layers)));
   each_axis([&](const auto& axis) {
-    const bool said = std::ranges::find(kSaidAxes, axis.key) != std::end(kSaidAxes);
-    if (!said && !(layout.*axis.value == Layout{}.*axis.value)) out.push_back(worded(axis, layout.*axis.value));
+    if (!axis.is(kSettled) && !(layout.*axis.value == Layout{}.*axis.value))
+      out.push_back(worded(axis, layout.*axis.value));
   });
   return out;
 }
@@ -155,10 +131,10 @@ std::vector<std::string> choices(const Problem& problem, const Estimate& estimat
 std::vector<std::string> other_choices(const Layout& best, const Layout& other) {
   std::vector<std::string> out;
   each_axis([&](const auto& axis) {
-    const bool column = std::ranges::find(kColumnAxes, axis.key) != std::end(kColumnAxes);
-    if (!column && !(best.*axis.value == other.*axis.value) && says_something(axis.key, best, other))
+    if (!axis.is(kLayoutColumn) && !(best.*axis.value == other.*axis.value) && says_something(axis.key, best, other))
       out.push_back(choice_text(axis.key, other).value_or(worded(axis, other.*axis.value)));
   });
+  // How layers are split follows from the rest, unless it alone differs.
   const bool same_grid = other.pp == best.pp && other.vp == best.vp;
   if (out.empty() && same_grid && other.chunk_layers != best.chunk_layers)
     out.push_back("layers " + stage_layers_text(other.chunk_layers));

@@ -12,12 +12,11 @@
 #include <cmath>
 
 #include "planner/claims.hpp"
+#include "planner/normal.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {
 namespace {
-
-constexpr double kNinety = 1.6448536269514722;
 
 constexpr std::size_t kMostRuns = 3;
 constexpr double kWorthIt = 0.1;  ///< share of what is left to know that a run has to tell
@@ -71,14 +70,16 @@ Beliefs after(Beliefs beliefs, const NextRun& run) {
 
 }  // namespace
 
-Interval Doubt::interval() const { return {std::exp(mean - kNinety * sd), std::exp(mean + kNinety * sd)}; }
+Interval Doubt::interval() const {
+  return {std::exp(mean - kNinetyPercent * sd), std::exp(mean + kNinetyPercent * sd)};
+}
 
 Beliefs::Beliefs(const Problem& problem, const std::vector<Estimate>& layouts) {
   const Estimate& reference = layouts.front();
   const PairedSpread paired = paired_parts(time_coverage(problem, reference).share);
   const double low = std::log(reference.step_time_low / reference.step_time),
                high = std::log(reference.step_time_high / reference.step_time);
-  const double whole = (high - low) / 2 / kNinety;
+  const double whole = (high - low) / 2 / kNinetyPercent;
   own_ = std::min(paired.same / std::sqrt(2.0), whole / 2);
   reference_ = shares(reference.terms);
   for (const Estimate& layout : layouts) terms_.push_back(layout.terms), steps_.push_back(layout.step_time.value);
@@ -96,7 +97,7 @@ Beliefs::Beliefs(const Problem& problem, const std::vector<Estimate>& layouts) {
   for (std::size_t i = 1; i < terms_.size(); ++i) {
     const double variance = variance_between(0, static_cast<int>(i));
     const double apart = std::log(steps_[i] / steps_[0]);
-    const bool undecided = std::fabs(apart) < kNinety * std::sqrt(variance);
+    const bool undecided = std::fabs(apart) < kNinetyPercent * std::sqrt(variance);
     before_.push_back(undecided && variance > 0 ? std::optional(variance) : std::nullopt);
   }
 }

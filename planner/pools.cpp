@@ -39,8 +39,6 @@ Tier slowest_link(std::span<const Pool> pools) {
   return link;
 }
 
-constexpr int kAnyNumber = 1 << 24;
-
 }  // namespace
 
 int PooledLayout::stages() const {
@@ -93,7 +91,7 @@ Cluster joined(std::span<const Pool> pools, const std::optional<Tier>& link) {
     if (one.measured_parts.empty()) all.measured_parts.clear();
   }
   Tier between = link ? *link : slowest_link(pools);
-  between.size = kAnyNumber;
+  between.size = kMostRanks;
   all.tiers = {Tier{.name = "pool", .size = 1}, std::move(between)};
   all.network.clear();
   return all;

@@ -6,6 +6,7 @@
 
 #include "formulas/transient.hpp"
 #include "planner/claims.hpp"
+#include "planner/normal.hpp"
 #include "planner/uncertainty_data.hpp"
 
 namespace plan {
@@ -29,8 +30,6 @@ constexpr Interval kProbedStepTime{0.92, 1.08};
 /// of it, as intervals of a step are.
 constexpr PairedSpread kPaired{calibrated::pair_same, calibrated::pair_different};
 constexpr PairedSpread kProbedPaired{kPaired.same / 2, kPaired.different / 2};
-
-constexpr double kNinety = 1.645;  ///< standard deviations either side that hold 90 % of a normal variable
 
 }  // namespace
 
@@ -84,7 +83,7 @@ PairedSpread paired_parts(double measured_share) {
 }
 
 Difference paired_difference(const Terms& a, const Terms& b, double measured_share) {
-  const double ratio = a.total() / b.total(), spread = kNinety * paired_spread(a, b, measured_share);
+  const double ratio = a.total() / b.total(), spread = kNinetyPercent * paired_spread(a, b, measured_share);
   return {ratio * std::exp(-spread) - 1, ratio - 1, ratio * std::exp(spread) - 1};
 }
 

@@ -35,8 +35,10 @@ std::string_view origin_text(const ResolvedJob& job, std::string_view key) {
     case Origin::Preset: return "from its preset";
     case Origin::Profile: return "from the profile";
     case Origin::Default: return "a default";
-    default: return "";
+    case Origin::Flag:
+    case Origin::File: break;
   }
+  return "";
 }
 
 Cause cause_at(const ResolvedJob& job, std::string key) {

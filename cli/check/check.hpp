@@ -128,6 +128,8 @@ struct CheckReport {
 [[nodiscard]] std::string choice_text(std::string_view key, const Problem& problem, const Layout& layout);
 /// Keys of what can be set back to a baseline, in the order of reports.
 [[nodiscard]] const std::vector<std::string>& choice_keys();
+/// Keys of the choices that are inputs of a job and not parts of its layout.
+[[nodiscard]] const std::vector<std::string>& input_choice_keys();
 /// The same, and the switches of the training that a suggestion may turn: all keys that choice_text knows.
 [[nodiscard]] const std::vector<std::string>& suggested_keys();
 

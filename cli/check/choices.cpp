@@ -23,12 +23,13 @@ struct ChoiceRow {
 
 std::string or_none(std::string text) { return text.empty() ? "none" : std::move(text); }
 
-/// What is not a layout's own.
-const ChoiceRow kRows[] = {
-    {"micro_batches",
-     [](const Problem& p, const Layout& l) {
-       return fmt::format("{}", micro_batches(p.training.global_batch, l.dp, l.micro_batch));
-     }},
+/// What follows from the layout and the batch.
+const ChoiceRow kMicroBatches{"micro_batches", [](const Problem& p, const Layout& l) {
+                                return fmt::format("{}", micro_batches(p.training.global_batch, l.dp, l.micro_batch));
+                              }};
+
+/// What is an input of the job and not its layout's own.
+const ChoiceRow kInputs[] = {
     {"seq", [](const Problem& p, const Layout&) { return fmt::format("{}", p.training.seq); }},
     {"global_batch", [](const Problem& p, const Layout&) { return fmt::format("{}", p.training.global_batch); }},
     {"precision", [](const Problem& p, const Layout&) { return std::string(name(p.training.precision)); }},
@@ -73,7 +74,8 @@ std::string choice_text(std::string_view key, const Problem& problem, const Layo
   each_axis([&](const auto& axis) {
     if (axis.key == key) text = shown(axis, layout);
   });
-  for (const ChoiceRow& row : kRows)
+  if (kMicroBatches.key == key) text = kMicroBatches.text(problem, layout);
+  for (const ChoiceRow& row : kInputs)
     if (row.key == key) text = row.text(problem, layout);
   for (const ChoiceRow& row : kSwitches)
     if (row.key == key) text = row.text(problem, layout);
@@ -93,7 +95,17 @@ const std::vector<std::string>& choice_keys() {
   static const std::vector<std::string> kKeys = [] {
     std::vector<std::string> keys;
     each_axis([&](const auto& axis) { keys.emplace_back(axis.key); });
-    for (const ChoiceRow& row : kRows) keys.emplace_back(row.key);
+    keys.emplace_back(kMicroBatches.key);
+    for (const std::string& key : input_choice_keys()) keys.push_back(key);
+    return keys;
+  }();
+  return kKeys;
+}
+
+const std::vector<std::string>& input_choice_keys() {
+  static const std::vector<std::string> kKeys = [] {
+    std::vector<std::string> keys;
+    for (const ChoiceRow& row : kInputs) keys.emplace_back(row.key);
     return keys;
   }();
   return kKeys;

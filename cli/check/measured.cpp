@@ -9,6 +9,7 @@
 
 #include "cli/logs/smi_read.hpp"
 #include "formulas/keep_errors.hpp"
+#include "planner/claims.hpp"
 
 namespace plan {
 namespace {
@@ -59,16 +60,9 @@ Result<MeasuredJob> measured_job(const std::vector<std::string>& logs, const std
 }
 
 bool shows(const MeasuredJob& measured, Metric metric) {
-  switch (metric) {
-    case Metric::MemoryFit: return measured.peak > 0 || measured.step || measured.out_of_memory;
-    case Metric::MemoryPeak: return measured.peak > 0;
-    case Metric::StepTime:
-    case Metric::Mfu:
-    case Metric::TokensPerSecond:
-    case Metric::GpuHours:
-    case Metric::Cost: return measured.step.has_value();
-    default: return false;
-  }
+  if (metric == Metric::MemoryFit) return measured.peak > 0 || measured.step || measured.out_of_memory;
+  if (metric == Metric::MemoryPeak) return measured.peak > 0;
+  return rests_on_time(metric) && measured.step.has_value();
 }
 
 Estimate as_measured(Estimate planned, const MeasuredJob& measured) {

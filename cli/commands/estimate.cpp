@@ -44,7 +44,7 @@ std::string flags_of(const Problem& problem, const Layout& layout, const Fixed& 
   });
   std::vector<std::string> flags;
   if (!(words == typed)) flags.push_back(fmt::format("--layout {}", fmt::join(fixed_words(words), ",")));
-  for (const std::string_view key : {"gpus", "gpu", "seq", "global_batch", "precision", "optimizer"})
+  for (const std::string& key : input_choice_keys())
     if (const std::string text = choice_text(key, remedy.problem, remedy.layout);
         text != choice_text(key, problem, layout))
       flags.push_back(fmt::format("--{} {}", key == "global_batch" ? "global-batch" : key, text));

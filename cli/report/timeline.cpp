@@ -62,8 +62,13 @@ char letter(const TimelineCell& cell, bool numbered) {
     case Doing::Pair:
       if (!numbered) return 'P';
       return cell.first_part ? digit(cell.micro_batch) : small(cell.back_micro_batch);
-    default: return '.';
+    case Doing::Idle:
+    case Doing::Gather:
+    case Doing::Reduce:
+    case Doing::Optimizer:
+    case Doing::Straggler: break;
   }
+  return '.';
 }
 
 /// One row: the letter that most of a column's time has.

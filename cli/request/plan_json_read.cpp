@@ -18,8 +18,6 @@
 namespace plan {
 namespace {
 
-constexpr std::int64_t kMostGpus = 1 << 24;
-
 /// A word of one of the tables of names.
 template <class E, std::size_t N>
 E word(const JsonFields& fields, std::string_view key, const Named<E> (&table)[N]) {
@@ -33,7 +31,7 @@ E word(const JsonFields& fields, std::string_view key, const Named<E> (&table)[N
   return table[0].value;
 }
 
-int degree(const JsonFields& fields, std::string_view key, std::int64_t least = 1, std::int64_t most = kMostGpus) {
+int degree(const JsonFields& fields, std::string_view key, std::int64_t least = 1, std::int64_t most = kMostRanks) {
   return static_cast<int>(fields.whole(key, least, most));
 }
 Bytes bytes(const JsonFields& fields, std::string_view key) { return Bytes(fields.whole(key)); }
@@ -82,7 +80,7 @@ Recompute read_rebuilt(const JsonFields& fields, std::string_view key) {
   return {};
 }
 
-/// Of all stages, where no strategies of each say it.
+/// Recomputation of all stages alike, unless the plan states a strategy for each stage.
 void read_value(const JsonFields& fields, const LayoutAxis<Recompute>& axis, Layout& layout) {
   if (!fields.has("stage_strategies") && !fields.has("runs")) layout.*axis.value = read_rebuilt(fields, axis.key);
 }

@@ -12,7 +12,6 @@
 namespace plan {
 namespace {
 
-constexpr std::int64_t kMostSpares = 1 << 24;
 constexpr double kMostHours = 1e9, kMostStorage = 1e18, kMostRestart = 1e8, kHour = 3600;
 
 /// A number with a unit, above nothing and at most `most`.
@@ -44,7 +43,7 @@ Result<RunOptions> resolve_run(const Args& args) {
       args.price, [](const std::string& text) { return read_amount("--price", text, 1e6); },
       [&](double price) { options.price_per_hour = price; });
   if (args.spares)  // a mistake in it is reported with the problem's, which knows how many GPUs there are
-    if (const auto spares = read_count("--spares", *args.spares, 0, kMostSpares))
+    if (const auto spares = read_count("--spares", *args.spares, 0, kMostRanks))
       options.spares = static_cast<int>(*spares);
   take(
       args.gpu_mtbf,

@@ -29,6 +29,18 @@ struct Fixed {
   bool operator==(const Fixed&) const = default;
 };
 
+/// Where code beside this table knows an axis already. A new one is known nowhere.
+enum AxisUse : unsigned {
+  /// Rules say which of its values each framework runs, and screens have words of their own for it. A framework that
+  /// nobody asked about an axis would be said to run every value of it, and its files would drop the word: of an axis
+  /// that is not settled each runs the value that a layout starts with, and screens print what `--layout` takes.
+  kSettled = 1,
+  kRunColumn = 2,     ///< the columns of measured runs say it; of other axes their notes do
+  kLayoutColumn = 4,  ///< tables of layouts have a column for it
+  kInRuns = kSettled | kRunColumn,
+  kInTables = kInRuns | kLayoutColumn,
+};
+
 /// One axis: a choice that every layout makes and that a user can fix.
 template <class T>
 struct LayoutAxis {
@@ -36,8 +48,11 @@ struct LayoutAxis {
   std::string_view word;  ///< in `--layout`
   T Layout::*value;
   std::optional<T> Fixed::*fixed;
+  unsigned uses = 0;        ///< of AxisUse
   int least = 0, most = 0;  ///< of a number
   bool later = false;       ///< plans that earlier versions wrote have none, and mean what a layout starts with
+
+  [[nodiscard]] constexpr bool is(AxisUse use) const { return (uses & use) == use; }
 };
 
 /// No axis has more ranks: a job has at most as many GPUs.
@@ -45,26 +60,31 @@ inline constexpr int kMostRanks = 1 << 24;
 
 /// In the order of the layout's JSON, in which layouts that cost the same are ranked, too.
 inline constexpr std::tuple kAxes{
-    LayoutAxis<int>{"tp", "tp", &Layout::tp, &Fixed::tp, 1, kMostRanks},
-    LayoutAxis<int>{"cp", "cp", &Layout::cp, &Fixed::cp, 1, kMostRanks},
-    LayoutAxis<CpKind>{"cp_kind", "cp-kind", &Layout::cp_kind, &Fixed::cp_kind},
-    LayoutAxis<int>{"cp_ulysses", "cp-ulysses", &Layout::cp_ulysses, &Fixed::cp_ulysses, 1, kMostRanks},
-    LayoutAxis<int>{"pp", "pp", &Layout::pp, &Fixed::pp, 1, kMostRanks},
-    LayoutAxis<int>{"vp", "vp", &Layout::vp, &Fixed::vp, 1, kMostRanks},
-    LayoutAxis<int>{"group", "group", &Layout::group, &Fixed::group, 0, kMostRanks, true},
-    LayoutAxis<int>{"dp", "dp", &Layout::dp, &Fixed::dp, 1, kMostRanks},
-    LayoutAxis<int>{"ep", "ep", &Layout::ep, &Fixed::ep, 1, kMostRanks},
-    LayoutAxis<int>{"etp", "etp", &Layout::etp, &Fixed::etp, 1, kMostRanks},
-    LayoutAxis<int>{"zero", "zero", &Layout::zero, &Fixed::zero, 0, 3},
-    LayoutAxis<int>{"shard", "shard", &Layout::shard, &Fixed::shard, 0, kMostRanks},
-    LayoutAxis<int>{"micro_batch", "mb", &Layout::micro_batch, &Fixed::micro_batch, 1, kMostRanks},
-    LayoutAxis<Schedule>{"schedule", "schedule", &Layout::schedule, &Fixed::schedule},
-    LayoutAxis<Recompute>{"recompute", "recompute", &Layout::recompute, &Fixed::recompute},
-    LayoutAxis<bool>{"sequence_parallel", "sp", &Layout::sequence_parallel, &Fixed::sequence_parallel},
-    LayoutAxis<AxisOrder>{
-        .key = "order", .word = "order", .value = &Layout::order, .fixed = &Fixed::order, .later = true},
-    LayoutAxis<std::vector<int>>{"layers", "layers", &Layout::chunk_layers, &Fixed::chunk_layers},
-    LayoutAxis<std::vector<StageStrategy>>{"stage_strategies", "stages", &Layout::stages, &Fixed::stages},
+    LayoutAxis<int>{"tp", "tp", &Layout::tp, &Fixed::tp, kInTables, 1, kMostRanks},
+    LayoutAxis<int>{"cp", "cp", &Layout::cp, &Fixed::cp, kInTables, 1, kMostRanks},
+    LayoutAxis<CpKind>{"cp_kind", "cp-kind", &Layout::cp_kind, &Fixed::cp_kind, kSettled},
+    LayoutAxis<int>{"cp_ulysses", "cp-ulysses", &Layout::cp_ulysses, &Fixed::cp_ulysses, kSettled, 1, kMostRanks},
+    LayoutAxis<int>{"pp", "pp", &Layout::pp, &Fixed::pp, kInTables, 1, kMostRanks},
+    LayoutAxis<int>{"vp", "vp", &Layout::vp, &Fixed::vp, kInTables, 1, kMostRanks},
+    LayoutAxis<int>{"group", "group", &Layout::group, &Fixed::group, kSettled, 0, kMostRanks, true},
+    LayoutAxis<int>{"dp", "dp", &Layout::dp, &Fixed::dp, kInTables, 1, kMostRanks},
+    LayoutAxis<int>{"ep", "ep", &Layout::ep, &Fixed::ep, kInTables, 1, kMostRanks},
+    LayoutAxis<int>{"etp", "etp", &Layout::etp, &Fixed::etp, kInRuns, 1, kMostRanks},
+    LayoutAxis<int>{"zero", "zero", &Layout::zero, &Fixed::zero, kInRuns, 0, 3},
+    LayoutAxis<int>{"shard", "shard", &Layout::shard, &Fixed::shard, kInRuns, 0, kMostRanks},
+    LayoutAxis<int>{"micro_batch", "mb", &Layout::micro_batch, &Fixed::micro_batch, kInRuns, 1, kMostRanks},
+    LayoutAxis<Schedule>{"schedule", "schedule", &Layout::schedule, &Fixed::schedule, kInRuns},
+    LayoutAxis<Recompute>{"recompute", "recompute", &Layout::recompute, &Fixed::recompute, kInRuns},
+    LayoutAxis<bool>{"sequence_parallel", "sp", &Layout::sequence_parallel, &Fixed::sequence_parallel, kInRuns},
+    LayoutAxis<AxisOrder>{.key = "order",
+                          .word = "order",
+                          .value = &Layout::order,
+                          .fixed = &Fixed::order,
+                          .uses = kSettled,
+                          .later = true},
+    LayoutAxis<std::vector<int>>{"layers", "layers", &Layout::chunk_layers, &Fixed::chunk_layers,
+                                 kSettled | kLayoutColumn},
+    LayoutAxis<std::vector<StageStrategy>>{"stage_strategies", "stages", &Layout::stages, &Fixed::stages, kSettled},
 };
 
 /// Calls `visit` with each axis in turn.

@@ -151,41 +151,10 @@ std::string schedule_numbers(const Pipeline& pipe) {
                      pipe.group > 0 ? fmt::format(" in groups of {}", pipe.group) : std::string{});
 }
 
-/// Axes of which the rules here and of the frameworks say what each of them runs. A framework that nobody asked about
-/// an axis would be said to run every value of it, and its files would drop the word: of any other axis it runs the
-/// value that a layout starts with, and no other.
-constexpr std::string_view kJudged[] = {"tp",
-                                        "cp",
-                                        "cp_kind",
-                                        "cp_ulysses",
-                                        "pp",
-                                        "vp",
-                                        "group",
-                                        "dp",
-                                        "ep",
-                                        "etp",
-                                        "zero",
-                                        "shard",
-                                        "micro_batch",
-                                        "schedule",
-                                        "recompute",
-                                        "sequence_parallel",
-                                        "order",
-                                        "layers",
-                                        "stage_strategies"};
-
-template <std::size_t Axis>
-bool starts_so(const Layout& layout) {
-  constexpr auto kAxis = std::get<Axis>(kAxes);
-  if constexpr (std::ranges::find(kJudged, kAxis.key) != std::end(kJudged))
-    return true;
-  else
-    return layout.*kAxis.value == Layout{}.*kAxis.value;
-}
-
-bool unjudged_start_so(const Problem&, const Layout& layout) {
-  return [&]<std::size_t... Axis>(std::index_sequence<Axis...>) { return (... && starts_so<Axis>(layout)); }
-  (std::make_index_sequence<std::tuple_size_v<decltype(kAxes)>>());
+bool unsettled_start_so(const Problem&, const Layout& layout) {
+  bool all = true;
+  each_axis([&](const auto& axis) { all = all && (axis.is(kSettled) || layout.*axis.value == Layout{}.*axis.value); });
+  return all;
 }
 
 constexpr Rule kRules[] = {
@@ -387,7 +356,7 @@ constexpr Rule kRules[] = {
     {"stages_differ", "the framework takes one strategy for all stages, and no list of them", Level::Sharding,
      kNamedFrameworks, [](const Problem&, const Layout& l) { return l.stages.empty(); }},
     {"axis_without_word", "the framework has no word for one of the axes, but for its usual value", Level::Sharding,
-     kNamedFrameworks, unjudged_start_so},
+     kNamedFrameworks, unsettled_start_so},
     {"shard_divides", "the shard group divides dp * cp", Level::Sharding, kAllFrameworks,
      [](const Problem&, const Layout& l) { return l.shard == 0 || divides(l.shard, l.dense_group()); }, 0,
      [](const Problem&, const Layout& l) { return fmt::format("shard {} for {} ranks", l.shard, l.dense_group()); }},

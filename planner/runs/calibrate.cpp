@@ -9,8 +9,10 @@
 #include <iterator>
 #include <utility>
 
+#include "formulas/text.hpp"
 #include "planner/estimate.hpp"
 #include "planner/learnt.hpp"
+#include "planner/normal.hpp"
 #include "planner/runs/diagnosis.hpp"
 
 namespace plan {
@@ -171,11 +173,10 @@ Result<void> read_parts(const Run& run, Sample& sample) {
     const std::string key = std::string(kObservableNames[i]) + "_s";
     const std::string_view text = run.fact(key);
     if (text.empty()) continue;
-    double seconds = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-    if (error != std::errc() || end != text.data() + text.size() || !(seconds >= 0 && seconds <= sample.step_time))
+    const std::optional<double> seconds = as_number<double>(text);
+    if (!seconds || !(*seconds >= 0 && *seconds <= sample.step_time))
       return fail(Error{"bad_fact", key + " in its notes is no part of its step: " + std::string(text), {}, {}});
-    sample.parts[i] = seconds;
+    sample.parts[i] = *seconds;
   }
   return {};
 }
@@ -241,8 +242,8 @@ Interval interval_of(const std::vector<Compared>& held_out) {
   double squares = 0;
   for (const Compared& run : held_out) squares += std::pow(std::log(run.measured / run.predicted), 2);
   const auto n = static_cast<double>(held_out.size());
-  constexpr double kNormal = 1.6448536269514722;
-  const double reach = (kNormal + (std::pow(kNormal, 3) + kNormal) / (4 * n)) * std::sqrt(squares / n);
+  const double reach =
+      (kNinetyPercent + (std::pow(kNinetyPercent, 3) + kNinetyPercent) / (4 * n)) * std::sqrt(squares / n);
   return {std::exp(-reach), std::exp(reach)};
 }
 

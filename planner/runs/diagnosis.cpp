@@ -21,12 +21,12 @@
 
 #include "planner/claims.hpp"
 #include "planner/cost.hpp"
+#include "planner/normal.hpp"
 #include "planner/uncertainty.hpp"
 
 namespace plan {
 namespace {
 
-constexpr double kNinetyPercent = 1.6448536269514722;  ///< either half of a 90 % interval in standard deviations
 /// What a step's parts cannot be told apart by, share of the step: rounding of logs, edges of kernels in traces.
 constexpr double kBlur = 0.005;
 constexpr double kPenaltyOfSize = 2;  ///< Akaike: for a fitted factor

@@ -3,45 +3,27 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
 #include <type_traits>
 
+#include "formulas/text.hpp"
 #include "planner/problem/axes.hpp"
 
 namespace plan {
 namespace {
 
-/// What the columns of a run say.
-constexpr std::string_view kColumns[] = {"tp",
-                                         "cp",
-                                         "pp",
-                                         "vp",
-                                         "dp",
-                                         "ep",
-                                         "etp",
-                                         "zero",
-                                         "shard",
-                                         "micro_batch",
-                                         "schedule",
-                                         "recompute",
-                                         "sequence_parallel"};
-
 /// Is it a number or a word that no column says?
 template <class T>
 bool is_fact(const LayoutAxis<T>& axis) {
-  return (std::is_same_v<T, int> || std::is_enum_v<T>)&&std::ranges::find(kColumns, axis.key) == std::end(kColumns);
+  return (std::is_same_v<T, int> || std::is_enum_v<T>)&&!axis.is(kRunColumn);
 }
 
 template <class T>
 std::optional<T> value_of(const LayoutAxis<T>& axis, std::string_view text) {
   if constexpr (std::is_same_v<T, int>) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool read = error == std::errc() && end == text.data() + text.size();
-    return read && value >= axis.least && value <= axis.most ? std::optional(value) : std::nullopt;
+    const std::optional<int> value = as_number<int>(text);
+    return value && *value >= axis.least && *value <= axis.most ? value : std::nullopt;
   } else if constexpr (std::is_enum_v<T>) {
     return parse(names_of(T{}), text);
   } else {

@@ -2,7 +2,6 @@
 #include "planner/runs/run_problem.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <limits>
 
@@ -12,6 +11,7 @@
 #include "formulas/flops.hpp"
 #include "formulas/names.hpp"
 #include "formulas/schedule.hpp"
+#include "formulas/text.hpp"
 #include "formulas/torus.hpp"
 #include "planner/estimate.hpp"
 #include "planner/rules/rules.hpp"
@@ -27,22 +27,15 @@ tl::unexpected<Errors> skip(std::string code, std::string reason) {
   return fail(Error{.code = std::move(code), .message = std::move(reason)});
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
-
-constexpr std::int64_t kMostGpus = 1 << 24, kMostSeq = std::int64_t{1} << 32, kMostBatch = 100'000'000;
+constexpr std::int64_t kMostSeq = std::int64_t{1} << 32, kMostBatch = 100'000'000;
 constexpr std::int64_t kMostLayers = 10'000;
 /// Tokens of the busiest rank over the mean where routers choose freely and drop nothing: Megatron-MoE-ModelZoo's
 /// pairs of equal runs take 9 to 24 % longer than with forced balance, in whose steps experts have a third to a half.
 constexpr double kNaturalRouting = 1.3;
 
-/// A degree; one above kMostGpus counts as that, which divides no job.
+/// A degree; one above kMostRanks counts as that, which divides no job.
 int count(const std::optional<std::int64_t>& value, int otherwise = 1) {
-  return value ? static_cast<int>(std::min(*value, kMostGpus)) : otherwise;
+  return value ? static_cast<int>(std::min<std::int64_t>(*value, kMostRanks)) : otherwise;
 }
 
 /// "llama3-70b truncated to 12 layers": the first 12 layers, so that dense ones stay in front.
@@ -296,7 +289,7 @@ bool trains_adapters(std::string_view task) { return task == "lora" || task == "
 
 /// Is stated what nothing else can be concluded from?
 Result<bool> states_enough(const Run& run) {
-  if (!run.gpus || *run.gpus <= 0 || *run.gpus > kMostGpus)
+  if (!run.gpus || *run.gpus <= 0 || *run.gpus > kMostRanks)
     return skip("gpus_not_stated", "the number of GPUs is not stated");
   if (!run.seq || *run.seq <= 0 || *run.seq > kMostSeq)
     return skip("sequence_not_stated", "the sequence length is not stated");
@@ -330,12 +323,12 @@ Result<bool> take_training(const Run& run, const Catalogue& catalogue, Training&
   if (!take_attention(run.attention, training.stack))
     return skip("unknown_attention", fmt::format("attention `{}` is not modelled", run.attention));
   training.stack.vocab_barriers = vocab_barriers_of(run);
-  if (lower(run.notes).find("async") != std::string::npos) training.stack.tp_overlap = true;
+  if (lowered(run.notes).find("async") != std::string::npos) training.stack.tp_overlap = true;
   training.seq = *run.seq, training.global_batch = *run.global_batch;
   training.stack.fp8_rowwise = run.precision == "fp8-row";
   if (run.fact("routing") == "natural") training.stack.routing_imbalance = kNaturalRouting;
   if (run.optimizer.find("bf16 moments") != std::string::npos) training.moment1_bytes = training.moment2_bytes = 2;
-  if (run.task == "lora" || trains_adapters(lower(run.task)))
+  if (run.task == "lora" || trains_adapters(lowered(run.task)))
     training.task = run.task == "qlora" ? Task::Qlora : Task::Lora;
   return true;
 }
