@@ -250,21 +250,17 @@ void read_cluster_keys(yaml::Map& root, const GpuLookup& lookup, Cluster& cluste
 }
 
 Result<Cluster> read_cluster(std::string text, std::string file, const GpuLookup& lookup) {
-  Result<yaml::Document> document = yaml::parse(std::move(text), std::move(file));
-  if (!document) return tl::unexpected(document.error());
-  yaml::Reader reader(*document);
-  yaml::Map root = reader.root();
-  Cluster cluster;
-  read_header(root, "cluster/1", cluster.name);
-  if (const yaml::Node* pools = root.get("pools", kOptional)) {
-    reader.error(*pools, "several_pools", "`pools` are several kinds of GPU, and one is asked for here",
-                 {"`plan`, `plan estimate` and `plan check` take them"});
-    return fail(reader.take());
-  }
-  read_cluster_keys(root, lookup, cluster);
-  root.finish();
-  if (reader.failed()) return fail(reader.take());
-  return cluster;
+  return yaml::read_document<Cluster>(std::move(text), std::move(file), [&](yaml::Map& root, Cluster& cluster) {
+    yaml::Reader& reader = root.reader();
+    read_header(root, "cluster/1", cluster.name);
+    if (const yaml::Node* pools = root.get("pools", kOptional)) {
+      reader.error(*pools, "several_pools", "`pools` are several kinds of GPU, and one is asked for here",
+                   {"`plan`, `plan estimate` and `plan check` take them"});
+      return;
+    }
+    read_cluster_keys(root, lookup, cluster);
+    root.finish();
+  });
 }
 
 std::string write_cluster(const Cluster& cluster, std::string_view source) {

@@ -17,7 +17,7 @@ void build_gemma3(JsonConfig& c, ModelBuilder& out) {
   layer.attention.kv_heads = c.size_or({"num_key_value_heads"}, 4, 1, 1e5);
   layer.attention.head_dim = c.size_or({"head_dim"}, 256, 1, 1e5);
   layer.attention.qk_norm = QkNorm::PerHead;
-  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
+  read_attention_bias(c, layer);
   layer.dense.width = c.size_or({"intermediate_size"}, 9216, 1, 1e7);
   const std::int64_t depth = c.size_or({"num_hidden_layers"}, 26, 1, 1e4);
   const std::int64_t window = c.size_or({"sliding_window"}, 4096);
@@ -36,42 +36,40 @@ void add_gpt_layers(JsonConfig& c, ModelBuilder& out, Layer layer, std::int64_t 
   for (std::int64_t i = read_depth(c); i > 0; --i) out.add(layer);
 }
 
-Layer biased_layer(JsonConfig& c, const Model& m) {
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
+Layer biased_layer(JsonConfig& c, Model& m, bool tied) {
+  Layer layer = begin_layer(c, m, tied);
   layer.attention.qkv_bias = layer.attention.out_bias = layer.dense.bias = true;
   return layer;
 }
 
 void build_gpt2(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
-  read_common(c, m, true);
+  const Layer layer = biased_layer(c, m, true);
   if (!c.has("resid_pdrop")) m.dropout = 0.1;
   m.positions = c.size({"n_positions", "n_ctx"});
-  add_gpt_layers(c, out, biased_layer(c, m), c.size_or({"n_inner"}, 4 * m.hidden, 1, 1e7));
+  add_gpt_layers(c, out, layer, c.size_or({"n_inner"}, 4 * m.hidden, 1, 1e7));
 }
 
 void build_bloom(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
-  read_common(c, m, true);
+  const Layer layer = biased_layer(c, m, true);
   m.embedding_norm = true;
-  add_gpt_layers(c, out, biased_layer(c, m), 4 * m.hidden);
+  add_gpt_layers(c, out, layer, 4 * m.hidden);
 }
 
 void build_opt(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
-  read_common(c, m, true);
+  const Layer layer = biased_layer(c, m, true);
   m.positions = c.size({"max_position_embeddings"}) + 2;  // the first two rows are never used
   if (c.size_or({"word_embed_proj_dim"}, m.hidden) != m.hidden)
     c.error("word_embed_proj_dim", "unsupported", "embeddings narrower than the hidden width are not modelled");
-  add_gpt_layers(c, out, biased_layer(c, m), c.size({"ffn_dim"}, 1, 1e7));
+  add_gpt_layers(c, out, layer, c.size({"ffn_dim"}, 1, 1e7));
 }
 
 void build_gpt_neox(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer = biased_layer(c, m);
-  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", true);
+  Layer layer = biased_layer(c, m, false);
+  read_attention_bias(c, layer, true);
   static_cast<void>(c.flag_or("use_parallel_residual", true));  // each half has a norm of its own either way
   add_gpt_layers(c, out, layer, c.size({"intermediate_size"}, 1, 1e7));
 }
@@ -79,9 +77,8 @@ void build_gpt_neox(JsonConfig& c, ModelBuilder& out) {
 /// GPT-J and Phi: one norm for both halves, a biased head.
 void build_gptj(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
-  read_common(c, m, false);
+  Layer layer = biased_layer(c, m, false);
   m.head_bias = true;
-  Layer layer = biased_layer(c, m);
   layer.attention.qkv_bias = layer.attention.out_bias = false;
   layer.norms = 1;
   add_gpt_layers(c, out, layer, c.size_or({"n_inner"}, 4 * m.hidden, 1, 1e7));
@@ -89,9 +86,8 @@ void build_gptj(JsonConfig& c, ModelBuilder& out) {
 
 void build_phi(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
-  read_common(c, m, false);
+  Layer layer = biased_layer(c, m, false);
   m.head_bias = true;
-  Layer layer = biased_layer(c, m);
   layer.norms = 1;
   if (c.flag_or("qk_layernorm", false)) c.error("qk_layernorm", "unsupported", "`qk_layernorm` of Phi is not modelled");
   add_gpt_layers(c, out, layer, c.size_or({"intermediate_size"}, 4 * m.hidden, 1, 1e7));
@@ -99,8 +95,7 @@ void build_phi(JsonConfig& c, ModelBuilder& out) {
 
 void build_starcoder2(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
-  read_common(c, m, true);
-  Layer layer = biased_layer(c, m);
+  Layer layer = biased_layer(c, m, true);
   layer.attention.qkv_bias = layer.attention.out_bias = layer.dense.bias = c.flag_or("use_bias", true);
   layer.attention.window = c.size_or({"sliding_window"}, 0);
   add_gpt_layers(c, out, layer, c.size({"intermediate_size"}, 1, 1e7));
@@ -109,9 +104,7 @@ void build_starcoder2(JsonConfig& c, ModelBuilder& out) {
 /// 7B: one KV head and one norm. 40B and 180B: the new architecture, grouped heads and a norm for each half.
 void build_falcon(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
-  read_common(c, m, true);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
+  Layer layer = begin_layer(c, m, true);
   const bool grouped = c.flag_or("new_decoder_architecture", false);
   if (!grouped) layer.attention.kv_heads = c.flag_or("multi_query", true) ? 1 : layer.attention.heads;
   layer.norms = grouped ? static_cast<int>(c.size_or({"num_ln_in_parallel_attn"}, 2, 1, 2))
@@ -136,11 +129,8 @@ void build_mpt(JsonConfig& c, ModelBuilder& out) {
 }
 
 void build_nemotron(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
-  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
+  Layer layer = begin_layer(c, out.model, false);
+  read_attention_bias(c, layer);
   layer.dense.bias = c.flag_or("mlp_bias", false);
   add_gpt_layers(c, out, layer, c.size({"intermediate_size"}, 1, 1e7));
 }
@@ -148,10 +138,8 @@ void build_nemotron(JsonConfig& c, ModelBuilder& out) {
 /// StableLM 2: LayerNorms with shifts around a gated FFN; parallel halves share one norm.
 void build_stablelm(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
-  read_common(c, m, false);
   m.norm = Norm::Layer;
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
+  Layer layer = begin_layer(c, m, false);
   layer.attention.qkv_bias = c.flag_or("use_qkv_bias", false);
   layer.norms = c.flag_or("use_parallel_residual", false) ? 1 : 2;
   layer.dense.width = c.size({"intermediate_size"}, 1, 1e7);
@@ -170,7 +158,7 @@ void build_cohere(JsonConfig& c, ModelBuilder& out) {
   Layer layer;
   layer.norms = 1;
   layer.attention = read_heads(c, m.hidden);
-  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
+  read_attention_bias(c, layer);
   layer.dense.width = c.size({"intermediate_size"}, 1, 1e7);
   if (c.flag_or("use_qk_norm", false))
     c.error("use_qk_norm", "unsupported", "`use_qk_norm` of Cohere, a norm of its own for every head, is not modelled");

@@ -64,10 +64,7 @@ MoeShape mixtral_experts(JsonConfig& c, std::string_view key, std::int64_t exper
 
 /// Mixtral: every layer a mixture.
 void build_mixtral(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
+  Layer layer = begin_layer(c, out.model, false);
   layer.attention.window = c.size_or({"sliding_window"}, 0);
   const MoeShape moe = mixtral_experts(c, "num_local_experts", 8, 2);
   for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
@@ -80,10 +77,7 @@ bool all_equal(JsonConfig& c, std::string_view key, std::int64_t number) {
 }
 
 void build_minimax_m2(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden, 128);
+  Layer layer = begin_layer(c, out.model, false, 128);
   if (c.flag_or("use_qk_norm", true)) layer.attention.qk_norm = QkNorm::Full;
   MoeShape moe = read_experts(c, {"intermediate_size"});
   moe.shared_width = c.size_or({"shared_intermediate_size"}, 0, 0, 1e7);
@@ -96,11 +90,8 @@ void build_minimax_m2(JsonConfig& c, ModelBuilder& out) {
 }
 
 void build_gpt_oss(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden, 64);
-  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", true);
+  Layer layer = begin_layer(c, out.model, false, 64);
+  read_attention_bias(c, layer, true);
   layer.attention.sinks = true;
   MoeShape moe = read_experts(c, {"intermediate_size"});
   moe.expert_bias = moe.router_bias = true;
@@ -139,10 +130,7 @@ struct QwenMoe {
 };
 
 void build_qwen_moe(JsonConfig& c, ModelBuilder& out, const QwenMoe& family) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
+  Layer layer = begin_layer(c, out.model, false);
   const bool bias = c.flag_or("attention_bias", false);
   layer.attention.qkv_bias = c.flag_or("qkv_bias", family.qkv_bias || bias);
   layer.attention.out_bias = bias;
@@ -171,20 +159,14 @@ void build_qwen3_moe(JsonConfig& c, ModelBuilder& out) { build_qwen_moe(c, out, 
 /// DeepSeek-MoE (v1) and GLM-4.5: plain attention in DeepSeek's order of
 /// layers.
 void build_deepseek(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
+  Layer layer = begin_layer(c, out.model, false);
   const MoeShape moe = read_deepseek_experts(c);
   const std::int64_t depth = read_depth(c), width = c.size({"intermediate_size"}, 1, 1e7);
   for (std::int64_t i = 0; i < depth; ++i) out.add(is_mixture(c, i) ? moe_of(layer, moe) : dense_of(layer, width));
 }
 
 void build_glm4_moe(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
+  Layer layer = begin_layer(c, out.model, false);
   layer.attention.qkv_bias = c.flag_or("attention_bias", false);
   if (c.flag_or("use_qk_norm", false)) layer.attention.qk_norm = QkNorm::PerHead;
   MoeShape moe = read_deepseek_experts(c);
@@ -195,11 +177,8 @@ void build_glm4_moe(JsonConfig& c, ModelBuilder& out) {
 }
 
 void build_olmoe(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
-  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
+  Layer layer = begin_layer(c, out.model, false);
+  read_attention_bias(c, layer);
   layer.attention.qk_norm = QkNorm::Full;
   const MoeShape moe = mixtral_experts(c, "num_experts", 64, 8);
   for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
@@ -207,11 +186,8 @@ void build_olmoe(JsonConfig& c, ModelBuilder& out) {
 
 /// Granite 3: Mixtral's layers; the later ones with a shared expert.
 void build_granite_moe(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
-  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
+  Layer layer = begin_layer(c, out.model, false);
+  read_attention_bias(c, layer);
   MoeShape moe = mixtral_experts(c, "num_local_experts", 8, 2);
   if (c.text_or("model_type", "") == "granitemoeshared")
     moe.shared_width = c.size_or({"shared_intermediate_size"}, 0, 0, 1e7);
@@ -221,12 +197,10 @@ void build_granite_moe(JsonConfig& c, ModelBuilder& out) {
 /// Phi-3.5-MoE: LayerNorms, biases in the attention and the head.
 void build_phimoe(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
-  read_common(c, m, false);
   m.norm = Norm::Layer;
   m.head_bias = c.flag_or("lm_head_bias", false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
-  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
+  Layer layer = begin_layer(c, m, false);
+  read_attention_bias(c, layer);
   layer.attention.window = c.size_or({"sliding_window"}, 0);
   const MoeShape moe = mixtral_experts(c, "num_local_experts", 16, 2);
   for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));
@@ -235,10 +209,7 @@ void build_phimoe(JsonConfig& c, ModelBuilder& out) {
 /// ERNIE 4.5: mixtures between two layers, at multiples of an interval, and
 /// shared experts in widths of a routed one.
 void build_ernie_moe(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, true);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
+  Layer layer = begin_layer(c, out.model, true);
   MoeShape moe;
   moe.experts = c.size_or({"moe_num_experts"}, 64, 1, 1e5);
   moe.top_k = c.size_or({"moe_k"}, 6, 1, 1e5);
@@ -262,10 +233,7 @@ void build_ernie_moe(JsonConfig& c, ModelBuilder& out) {
 /// Ling and Ring: DeepSeek's order of layers around plain attention; the second
 /// ones with norms of queries and keys.
 void build_bailing(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
+  Layer layer = begin_layer(c, out.model, false);
   layer.attention.qkv_bias = c.flag_or("use_qkv_bias", false);
   layer.attention.out_bias = c.flag_or("use_bias", false);
   if (c.flag_or("use_qk_norm", false)) layer.attention.qk_norm = QkNorm::PerHead;
@@ -280,11 +248,8 @@ void build_bailing(JsonConfig& c, ModelBuilder& out) {
 
 /// dots.llm1: DeepSeek's order of layers, norms of queries and keys.
 void build_dots1(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
-  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
+  Layer layer = begin_layer(c, out.model, false);
+  read_attention_bias(c, layer);
   layer.attention.qk_norm = QkNorm::PerHead;
   MoeShape moe = read_deepseek_experts(c);
   moe.score_bias = true;
@@ -318,7 +283,7 @@ void build_hunyuan_moe(JsonConfig& c, ModelBuilder& out) {
     c.error("use_cla", "unsupported", "`use_cla`: layers that share keys and values are not modelled");
   Layer layer;
   layer.attention = read_heads(c, m.hidden);
-  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
+  read_attention_bias(c, layer);
   if (c.flag_or("use_qk_norm", true)) layer.attention.qk_norm = QkNorm::PerHead;
   MoeShape moe;
   moe.experts = same_everywhere(c, "num_experts", 1);

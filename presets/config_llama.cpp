@@ -60,11 +60,8 @@ void read_biases(JsonConfig& c, Layer& layer, const LlamaLike& family) {
 }
 
 void build_llama_like(JsonConfig& c, ModelBuilder& out, const LlamaLike& family) {
-  Model& m = out.model;
-  read_common(c, m, family.tied);
-  Layer layer;
+  Layer layer = begin_layer(c, out.model, family.tied, family.head_dim);
   layer.norms = family.norms;
-  layer.attention = read_heads(c, m.hidden, family.head_dim);
   layer.attention.qk_norm = family.qk_norm;
   layer.dense.width = c.size({"intermediate_size"}, 1, 1e7);
   layer.dense.gated = family.gated;

@@ -67,8 +67,7 @@ LatentShape read_latent_shape(JsonConfig& c) {
 
 /// DeepSeek-V2, V3, V3.2, Kimi K2, Moonlight, GLM-4.7-Flash, GLM-5.
 void build_latent(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
+  read_common(c, out.model, false);
   Layer layer;
   layer.mixer = Mixer::Latent;
   layer.latent = read_latent_shape(c);
@@ -93,10 +92,8 @@ void build_latent(JsonConfig& c, ModelBuilder& out) {
 /// alone as a plain FFN.
 void build_granite_hybrid(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
-  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", false);
+  Layer layer = begin_layer(c, m, false);
+  read_attention_bias(c, layer);
   const std::int64_t shared = c.size_or({"shared_intermediate_size"}, 1024, 0, 1e7);
   MoeShape moe;
   moe.experts = c.size_or({"num_local_experts"}, 8, 0, 1e5);
@@ -135,10 +132,7 @@ void build_granite_hybrid(JsonConfig& c, ModelBuilder& out) {
 /// Llama 4: `intermediate_size` is an expert's and the shared expert's; three
 /// of four layers attend in chunks.
 void build_llama4(JsonConfig& c, ModelBuilder& out) {
-  Model& m = out.model;
-  read_common(c, m, false);
-  Layer layer;
-  layer.attention = read_heads(c, m.hidden);
+  Layer layer = begin_layer(c, out.model, false);
   c.flag_or("use_qk_norm",
             true);  // norms without weights, inside the kernel of the attention
   MoeShape moe;

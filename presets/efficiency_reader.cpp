@@ -1,3 +1,5 @@
+// Tables of measured rates: shares of a peak or a bandwidth, laid over a GPU. Tested by
+// tests/presets/efficiency_test.cpp and random_efficiency_test.cpp.
 #include "presets/efficiency_reader.hpp"
 
 #include <algorithm>

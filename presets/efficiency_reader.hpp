@@ -34,7 +34,4 @@ void fill_efficiency(Gpu& gpu, const Gpu& other);
 /// there is no key: the data sheet's shares then apply.
 [[nodiscard]] Result<bool> apply_efficiency(Gpu& gpu);
 
-/// GPU whose measurements stand in for those of `name`; empty when it has its own or none.
-[[nodiscard]] Result<std::string> efficiency_like(const std::string& name);
-
 }  // namespace plan

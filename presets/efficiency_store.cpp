@@ -1,3 +1,5 @@
+// Which table of measured rates a GPU takes: its own, or that of the GPU that inherited.yaml names for it. Tested by
+// tests/presets/efficiency_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -64,29 +66,18 @@ struct Inherited {
 };
 
 Result<Inherited> inherited(const std::string& name) {
-  const Result<yaml::Document> document =
-      yaml::parse(std::string(embedded("efficiency", "inherited")), "inherited.yaml");
-  if (!document) return tl::unexpected<Errors>(document.error());
-  yaml::Reader reader(*document);
-  yaml::Map root = reader.root();
-  Inherited row;
-  if (root.has(name)) {
-    yaml::Map map = root.map(name);
-    map.text("like", row.like);
-    map.number("sustained", row.sustained, {0.1, kMostSustained}, yaml::kOptional);
-    map.finish();
-  }
-  if (reader.failed()) return fail(reader.take());
-  return row;
+  return yaml::read_document<Inherited>(
+      std::string(embedded("efficiency", "inherited")), "inherited.yaml", [&](yaml::Map& root, Inherited& row) {
+        if (root.has(name)) {
+          yaml::Map map = root.map(name);
+          map.text("like", row.like);
+          map.number("sustained", row.sustained, {0.1, kMostSustained}, yaml::kOptional);
+          map.finish();
+        }
+      });
 }
 
 }  // namespace
-
-Result<std::string> efficiency_like(const std::string& name) {
-  Result<Inherited> row = inherited(name);
-  if (!row) return tl::unexpected<Errors>(row.error());
-  return std::move(row->like);
-}
 
 Result<bool> apply_efficiency(Gpu& gpu) {
   if (gpu.efficiency.empty()) return false;

@@ -168,18 +168,13 @@ void write_gpu_fields(Lines& out, int in, const Gpu& gpu, bool in_cluster, bool 
 }
 
 Result<Gpu> read_gpu(std::string text, std::string file) {
-  Result<yaml::Document> document = yaml::parse(std::move(text), std::move(file));
-  if (!document) return tl::unexpected(document.error());
-  yaml::Reader reader(*document);
-  yaml::Map root = reader.root();
-  Gpu gpu;
-  read_header(root, "gpu/1", gpu.name);
-  read_gpu_fields(root, gpu);
-  if (const yaml::Node* torus = root.get("torus", kOptional); torus != nullptr && !gpu.slices.any())
-    root.reader().error(*torus, "missing_key", "`torus.link` is missing");
-  root.finish();
-  if (reader.failed()) return fail(reader.take());
-  return gpu;
+  return yaml::read_document<Gpu>(std::move(text), std::move(file), [&](yaml::Map& root, Gpu& gpu) {
+    read_header(root, "gpu/1", gpu.name);
+    read_gpu_fields(root, gpu);
+    if (const yaml::Node* torus = root.get("torus", kOptional); torus != nullptr && !gpu.slices.any())
+      root.reader().error(*torus, "missing_key", "`torus.link` is missing");
+    root.finish();
+  });
 }
 
 std::string write_gpu(const Gpu& gpu, std::string_view source) {

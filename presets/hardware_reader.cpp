@@ -137,27 +137,24 @@ bool is_hardware_profile(std::string_view text) {
 }
 
 Result<HardwareProfile> read_hardware(std::string text, std::string file) {
-  Result<yaml::Document> document = yaml::parse(std::move(text), std::move(file));
-  if (!document) return tl::unexpected(document.error());
-  yaml::Reader reader(*document);
-  yaml::Map root = reader.root();
-  std::string schema;
-  if (root.text("schema", schema) && schema != "plan.hardware/1")
-    reader.error(root.node(), "unknown_schema",
-                 fmt::format("`{}` is not a schema that this version reads", yaml::printable(schema)),
-                 {"it reads `schema: plan.hardware/1`"});
-  HardwareProfile profile;
-  FieldReader visitor(root);
-  visitor.text("schema", schema);
-  hardware::fields(visitor, profile);
-  visitor.finish();
-  check_layouts(root, profile);
-  check_sources(root.node(), {}, profile, reader);
-  if (profile.gpu.model.empty() && profile.gpu.preset.empty())
-    reader.error(root.node(), "missing_key", "`gpu.model` is missing",
-                 {"write the driver's name of the GPU, or `gpu: {preset: h100-sxm}`"});
-  if (reader.failed()) return fail(reader.take());
-  return profile;
+  return yaml::read_document<HardwareProfile>(
+      std::move(text), std::move(file), [&](yaml::Map& root, HardwareProfile& profile) {
+        yaml::Reader& reader = root.reader();
+        std::string schema;
+        if (root.text("schema", schema) && schema != "plan.hardware/1")
+          reader.error(root.node(), "unknown_schema",
+                       fmt::format("`{}` is not a schema that this version reads", yaml::printable(schema)),
+                       {"it reads `schema: plan.hardware/1`"});
+        FieldReader visitor(root);
+        visitor.text("schema", schema);
+        hardware::fields(visitor, profile);
+        visitor.finish();
+        check_layouts(root, profile);
+        check_sources(root.node(), {}, profile, reader);
+        if (profile.gpu.model.empty() && profile.gpu.preset.empty())
+          reader.error(root.node(), "missing_key", "`gpu.model` is missing",
+                       {"write the driver's name of the GPU, or `gpu: {preset: h100-sxm}`"});
+      });
 }
 
 }  // namespace plan

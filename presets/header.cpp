@@ -1,3 +1,4 @@
+// What every preset begins with: its kind, its name and its other names. Tested by tests/presets/store_test.cpp.
 #include "presets/header.hpp"
 
 #include <fmt/core.h>

@@ -177,6 +177,17 @@ AttentionShape read_heads(JsonConfig& c, std::int64_t hidden, std::int64_t head_
   return a;
 }
 
+Layer begin_layer(JsonConfig& c, Model& m, bool tied, std::int64_t head_dim) {
+  read_common(c, m, tied);
+  Layer layer;
+  layer.attention = read_heads(c, m.hidden, head_dim);
+  return layer;
+}
+
+void read_attention_bias(JsonConfig& c, Layer& layer, bool assumed) {
+  layer.attention.qkv_bias = layer.attention.out_bias = c.flag_or("attention_bias", assumed);
+}
+
 std::int64_t read_depth(JsonConfig& c) { return c.size({"num_hidden_layers", "n_layer", "n_layers"}, 1, 1e4); }
 
 std::vector<bool> sliding_layers(JsonConfig& c, std::int64_t depth, std::int64_t every) {

@@ -104,6 +104,10 @@ void judge_shapes(JsonConfig& config);
 void read_common(JsonConfig& config, Model& model, bool tied);
 /// `head_dim`: what an absent one stands for; 0 = hidden / heads.
 [[nodiscard]] AttentionShape read_heads(JsonConfig& config, std::int64_t hidden, std::int64_t head_dim = 0);
+/// Both of these, as the first layer that a family adds: without biases, with a plain feed-forward of no width yet.
+[[nodiscard]] Layer begin_layer(JsonConfig& config, Model& model, bool tied, std::int64_t head_dim = 0);
+/// `attention_bias`, of all four projections. `assumed`: what an absent one stands for.
+void read_attention_bias(JsonConfig& config, Layer& layer, bool assumed = false);
 [[nodiscard]] std::int64_t read_depth(JsonConfig& config);
 /// Per layer whether `layer_types` (or else `every`, counted from 1: full at
 /// multiples) makes it sliding.

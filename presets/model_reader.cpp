@@ -142,27 +142,23 @@ void read_sizes(yaml::Map& root, Model& model) {
 }  // namespace
 
 Result<Model> read_model(std::string text, std::string file) {
-  Result<yaml::Document> document = yaml::parse(std::move(text), std::move(file));
-  if (!document) return tl::unexpected(document.error());
-  yaml::Reader reader(*document);
-  yaml::Map root = reader.root();
-  Model model;
-  read_header(root, "model/1", model.name);
-  read_sizes(root, model);
-  int norms = 2;
-  root.integer("norms", norms, {0, 8}, kOptional);
-  std::vector<ModelPart> parts = read_parts(root);
-  model.layers = read_layers(root, parts, norms, model);
-  read_mtp(root, parts, norms, model);
-  for (const ModelPart& part : parts)
-    if (!part.used && !reader.failed())
-      reader.error(root.node(), "unused_part", fmt::format("no layer uses the section `{}`", part.name));
-  root.finish();
-  if (!reader.failed())
-    if (const std::string problem = absurdity(model); !problem.empty())
-      reader.error(root.node(), "absurd_model", problem);
-  if (reader.failed()) return fail(reader.take());
-  return model;
+  return yaml::read_document<Model>(std::move(text), std::move(file), [&](yaml::Map& root, Model& model) {
+    yaml::Reader& reader = root.reader();
+    read_header(root, "model/1", model.name);
+    read_sizes(root, model);
+    int norms = 2;
+    root.integer("norms", norms, {0, 8}, kOptional);
+    std::vector<ModelPart> parts = read_parts(root);
+    model.layers = read_layers(root, parts, norms, model);
+    read_mtp(root, parts, norms, model);
+    for (const ModelPart& part : parts)
+      if (!part.used && !reader.failed())
+        reader.error(root.node(), "unused_part", fmt::format("no layer uses the section `{}`", part.name));
+    root.finish();
+    if (!reader.failed())
+      if (const std::string problem = absurdity(model); !problem.empty())
+        reader.error(root.node(), "absurd_model", problem);
+  });
 }
 
 }  // namespace plan
