@@ -22,15 +22,15 @@ std::string state_cell(State state) {
 }
 
 std::string limits(const CheckedJob& job) {
-  const bool baseline = !job.baseline.empty() || job.measured;
-  HtmlTable table{.head = {"limit", "now", "budget"}, .rows = {}, .text_columns = 1};
-  if (baseline) table.head.emplace_back("change");
+  const CheckTable limits = check_table(job);
+  HtmlTable table{.head = {"limit", limits.now, "budget"}, .rows = {}, .text_columns = 1};
+  if (!limits.change.empty()) table.head.push_back(limits.change);
   table.head.insert(table.head.end(), {"margin", "verdict"});
-  for (const Finding& f : job.findings) {
-    std::vector<std::string> row = {escape_html(f.rule), escape_html(f.now), escape_html(f.limit)};
-    if (baseline) row.push_back(escape_html(f.change));
-    row.push_back(escape_html(f.margin));
-    row.push_back(state_cell(f.state));
+  for (const CheckRow& limit : limits.rows) {
+    std::vector<std::string> row = {escape_html(limit.rule), escape_html(limit.now), escape_html(limit.budget)};
+    if (!limits.change.empty()) row.push_back(escape_html(limit.change));
+    row.push_back(escape_html(limit.margin));
+    row.push_back(state_cell(limit.state));
     table.rows.push_back(std::move(row));
   }
   return html_table(table);
@@ -46,7 +46,7 @@ std::string memory_bar(const CheckedJob& job) {
                limit = static_cast<double>(e.capacity.value) / widest;
   const int colour = e.fits == Fits::Yes ? kWithin : e.fits == Fits::AtRisk ? kDoubtful : kBeyond;
   return fmt::format(
-      "<p>{} GiB of {} GiB, {} a step</p>\n{}\n", gib(e.peak), gib(e.capacity), seconds_text(e.step_time),
+      "<p>{} of {}</p>\n{}\n", memory_text(e.peak), memory_text(e.capacity),
       svg_bar({{colour, used, "predicted peak"}, {kRoomLeft, std::max(limit - used, 0.0), "free"}}, limit));
 }
 
@@ -54,29 +54,29 @@ std::string broken(const Finding& f) {
   std::string out = fmt::format("<p><b>{}</b>: {}", escape_html(f.rule), escape_html(f.message));
   if (f.place.line > 0) out += fmt::format(" (<code>{}:{}</code>)", escape_html(f.place.file), f.place.line);
   out += "</p>\n<ul>\n";
-  for (const std::string& fact : f.facts) out += fmt::format("<li>{}</li>\n", escape_html(fact));
-  for (const Cause& cause : f.causes) out += fmt::format("<li>cause: {}</li>\n", escape_html(cause_text(f, cause)));
-  for (const std::string& help : f.help) out += fmt::format("<li>{}</li>\n", escape_html(help));
+  for (const std::string& reason : reasons_of(f)) out += fmt::format("<li>{}</li>\n", escape_html(reason));
   return out + "</ul>\n";
 }
 
-std::string suggestions(const CheckedJob& job) {
-  HtmlTable table{.head = {"smallest changes that pass every limit, one at a time", "memory", "step"}, .rows = {}};
+std::string help_section(const CheckedJob& job) {
+  const CheckHelp help = help_for(job);
+  if (help.what.empty()) return "";
+  HtmlTable table{.head = {help.what, "memory", "step"}, .rows = {}};
   for (const Suggestion& s : job.suggestions)
     table.rows.push_back({escape_html(steps_text(s, true)) + (s.restores ? ", restores the baseline" : ""),
-                          fmt::format("{} GiB", gib(s.peak)), seconds_text(s.step_time)});
-  return html_table(table);
+                          memory_text(s.peak), seconds_text(s.step_time)});
+  std::string out = table.rows.empty() ? fmt::format("<p>{}</p>\n", help.what) : html_table(table);
+  if (!help.larger.empty()) out += fmt::format("<p>{}</p>\n", help.larger);
+  return out + html_lines(help.allowed, "");
 }
 
 std::string job_section(const CheckedJob& job, std::size_t number) {
-  const std::string title = job.name.empty() ? job.title : fmt::format("{}: {}", job.name, job.title);
-  std::string body;
+  std::string body = html_lines(basis_of(job), "");
   for (const Note& note : job.notes) body += fmt::format("<p class=\"dim\">{}</p>\n", escape_html(note.text));
-  if (!job.baseline.empty()) body += fmt::format("<p>compared with {}</p>\n", escape_html(job.baseline));
   body += memory_bar(job) + limits(job);
   for (const Finding& f : job.findings)
     if (f.state != State::Pass) body += broken(f);
-  return html_section(fmt::format("job{}", number), title, body + suggestions(job));
+  return html_section(fmt::format("job{}", number), title_of(job), body + help_section(job));
 }
 
 }  // namespace

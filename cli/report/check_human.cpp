@@ -56,35 +56,24 @@ std::string labelled(const char* label, const std::string& text, const Terminal&
   return fmt::format("   = {}{}\n", label, wrap(text, terminal.width, indent));
 }
 
-/// Limits that would just hold; none where the GPU itself is too small.
-std::string allowances(const CheckedJob& job) {
-  std::string out;
-  for (const Finding& f : job.findings)
-    if (f.rule == "memory.fit" && f.state == State::Fail) return out;
-  for (const Finding& f : job.findings)
-    if (!f.allow.empty()) out += fmt::format("        in {}: {}\n", f.place.file, f.allow);
-  return out;
-}
-
 std::string suggestions(const CheckedJob& job, const Terminal& terminal) {
-  const std::string label = paint(terminal, Style::Good, "help:"), allowed = allowances(job);
-  if (job.suggestions.empty()) {
-    const bool failed =
-        std::any_of(job.findings.begin(), job.findings.end(), [](const Finding& f) { return f.state == State::Fail; });
-    if (!failed && allowed.empty()) return "";
-    return fmt::format("{} no change that was tried passes every limit{}\n{}", label,
-                       allowed.empty() ? "" : "; a larger budget", allowed);
-  }
+  const std::string label = paint(terminal, Style::Good, "help:");
+  const CheckHelp help = help_for(job);
+  std::string allowed;
+  for (const std::string& limit : help.allowed) allowed += fmt::format("        {}\n", limit);
+  if (help.what.empty()) return "";
+  if (job.suggestions.empty())
+    return fmt::format("{} {}{}{}\n{}", label, help.what, help.larger.empty() ? "" : "; ", help.larger, allowed);
   std::size_t widest = 0;
   for (const Suggestion& s : job.suggestions) widest = std::max(widest, steps_text(s, true).size());
-  std::string out = fmt::format("{} smallest changes that pass every limit, one at a time\n", label);
+  std::string out = fmt::format("{} {}\n", label, help.what);
   for (const Suggestion& s : job.suggestions) {
     const std::string steps = steps_text(s, true), price = price_text(s);
     const bool beside = 8 + static_cast<int>(widest + 2 + price.size()) <= terminal.width;
     out += beside ? fmt::format("        {:<{}}  {}\n", steps, widest, price)
                   : fmt::format("        {}\n          {}\n", wrap(steps, terminal.width, 10), price);
   }
-  if (!allowed.empty()) out += fmt::format("      or a larger budget\n{}", allowed);
+  if (!allowed.empty()) out += fmt::format("      {}\n{}", help.larger, allowed);
   return out;
 }
 
@@ -125,13 +114,7 @@ std::string job_text(const CheckedJob& job, bool alone, const Terminal& terminal
     return fmt::format("{}  {}: {} limits hold\n", paint(terminal, Style::Good, "pass"), title, job.findings.size()) +
            basis(job, terminal);
   std::string out = paint(terminal, Style::Bold, title) + "\n";
-  if (job.plan) {
-    const Estimate& best = job.plan->best;
-    out += fmt::format("{}{}, {} a step\n", job.measured ? "predicted " : "", memory_text(best.peak),
-                       seconds_text(best.step_time));
-    if (job.measured) out += fmt::format("measured in {}\n", measured_text(*job.measured));
-  }
-  if (!job.baseline.empty()) out += fmt::format("compared with {}\n", job.baseline);
+  for (const std::string& line : basis_of(job)) out += line + "\n";
   out += "\n" + table(job, terminal) + "\n";
   std::set<std::string> said;
   for (const Finding& finding : job.findings)

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "cli/check/limit_text.hpp"
 #include "cli/report/check.hpp"
 #include "cli/report/check_text.hpp"
 #include "cli/terminal/format.hpp"
@@ -27,58 +26,51 @@ std::string plain(std::string_view text) {
   return out;
 }
 
-std::string before_after(const Finding& f) {
-  if (!f.verdict || !f.verdict->before || f.verdict->limit.since_baseline) return plain(f.now);
-  const Texts texts = distinct_texts(f.unit, *f.verdict->before, f.verdict->now.value);
-  return texts.a == texts.b ? plain(f.now) : fmt::format("{} → {}", plain(texts.a), plain(f.now));
+std::string row(const CheckRow& limit, bool changes) {
+  const std::string_view bold = limit.state == State::Fail ? "**" : "", word = state_word(limit.state);
+  std::string out = fmt::format("| {}{}{} | {}{}{} | {} |", bold, plain(limit.rule), bold, bold, plain(limit.now), bold,
+                                plain(limit.budget));
+  if (changes) out += fmt::format(" {} |", plain(limit.change));
+  return out + fmt::format(" {}{}{}{}{} |\n", bold, word, bold, limit.margin.empty() ? "" : ", ", plain(limit.margin));
 }
 
-std::string row(const Finding& f, bool baseline) {
-  const std::string_view bold = f.state == State::Fail ? "**" : "";
-  const bool since = f.verdict && f.verdict->limit.since_baseline;
-  std::string out = fmt::format("| {}{}{} | {}{}{} | {} |", bold, plain(f.rule), bold, bold, before_after(f), bold,
-                                plain(since ? f.limit + " since baseline" : f.limit));
-  if (baseline)
-    out += fmt::format(" {} |", since ? "" : plain(f.predicted ? figure_text(f.unit, *f.predicted) : f.change));
-  const std::string_view word = state_word(f.state);
-  return out + fmt::format(" {}{}{}{}{} |\n", bold, word, bold, f.margin.empty() ? "" : ", ", plain(f.margin));
-}
-
-std::string broken_text(const CheckedJob& job, const Finding& f) {
+std::string broken_text(const Finding& f) {
   std::string out = fmt::format("- **{}**: {}", plain(f.rule), plain(f.message));
   if (f.place.line > 0) out += fmt::format(" (`{}:{}`)", f.place.file, f.place.line);
   out += "\n";
-  for (const std::string& fact : f.facts) out += fmt::format("  - {}\n", plain(fact));
-  for (const Cause& cause : f.causes) out += fmt::format("  - cause: {}\n", plain(cause_text(f, cause)));
-  for (const std::string& help : f.help) out += fmt::format("  - {}\n", plain(help));
-  static_cast<void>(job);
+  for (const std::string& reason : reasons_of(f)) out += fmt::format("  - {}\n", plain(reason));
+  return out;
+}
+
+std::string help_text(const CheckedJob& job) {
+  const CheckHelp help = help_for(job);
+  if (help.what.empty()) return "";
+  std::string out = fmt::format("\n**help**: {}\n", help.what);
+  if (!job.suggestions.empty()) out += "\n| change | memory | step |\n|---|--:|--:|\n";
+  for (const Suggestion& s : job.suggestions)
+    out += fmt::format("| {}{} | {} | {} |\n", plain(steps_text(s, true)), s.restores ? ", restores the baseline" : "",
+                       memory_text(s.peak), seconds_text(s.step_time));
+  if (!help.larger.empty()) out += fmt::format("\n{}:\n\n", help.larger);
+  for (const std::string& limit : help.allowed) out += fmt::format("- {}\n", plain(limit));
   return out;
 }
 
 std::string job_text(const CheckedJob& job) {
-  const bool baseline = !job.baseline.empty() || job.measured;
-  const char* now = job.measured ? "now" : "before → now";
-  const std::string title = job.name.empty() ? job.title : fmt::format("{}: {}", job.name, job.title);
-  std::string out = fmt::format("#### {}\n\n", plain(title));
+  std::string out = fmt::format("#### {}\n\n", plain(title_of(job)));
+  for (const std::string& line : basis_of(job)) out += plain(line) + "  \n";
+  out += "\n";
   for (const Note& note : job.notes) out += fmt::format("> {}\n>\n", plain(note.text));
   if (!job.notes.empty()) out += "\n";
-  out += fmt::format("| limit | {} | budget |{} |\n|---|--:|--:|{}---|\n", baseline ? now : "now",
-                     job.measured ? " predicted |"
-                     : baseline   ? " change |"
-                                  : "",
-                     baseline ? "--:|" : "");
-  for (const Finding& f : job.findings) out += row(f, baseline);
+  const CheckTable table = check_table(job);
+  const bool changes = !table.change.empty();
+  out += fmt::format("| limit | {} | budget |{} |\n|---|--:|--:|{}---|\n", table.now,
+                     changes ? fmt::format(" {} |", table.change) : "", changes ? "--:|" : "");
+  for (const CheckRow& limit : table.rows) out += row(limit, changes);
   std::string broken;
   for (const Finding& f : job.findings)
-    if (f.state != State::Pass) broken += broken_text(job, f);
+    if (f.state != State::Pass) broken += broken_text(f);
   if (!broken.empty()) out += "\n" + broken;
-  if (!job.suggestions.empty()) {
-    out += "\nSmallest changes that pass every limit, one at a time:\n\n| change | memory | step |\n|---|--:|--:|\n";
-    for (const Suggestion& s : job.suggestions)
-      out += fmt::format("| {}{} | {} | {} |\n", plain(steps_text(s, true)),
-                         s.restores ? ", restores the baseline" : "", memory_text(s.peak), seconds_text(s.step_time));
-  }
-  return out + "\n";
+  return out + help_text(job) + "\n";
 }
 
 bool quiet(const CheckedJob& job) {

@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "cli/check/limit_text.hpp"
 #include "cli/terminal/format.hpp"
 
@@ -66,6 +68,61 @@ std::string steps_text(const Suggestion& suggestion, bool with_places) {
 std::string price_text(const Suggestion& suggestion) {
   return fmt::format("{}, {}{}", memory_text(suggestion.peak), seconds_text(suggestion.step_time),
                      suggestion.restores ? ", restores the baseline" : "");
+}
+
+CheckTable check_table(const CheckedJob& job) {
+  CheckTable table;
+  const bool baseline = !job.baseline.empty() || job.measured;
+  if (baseline) table.change = job.measured ? "predicted" : "change";
+  for (const Finding& f : job.findings) {
+    const bool since = f.verdict && f.verdict->limit.since_baseline;
+    CheckRow row{.state = f.state, .rule = f.rule, .now = f.now, .budget = f.limit, .change = {}, .margin = f.margin};
+    if (since) row.budget += " since baseline";
+    if (!since) row.change = f.predicted ? figure_text(f.unit, *f.predicted) : f.change;
+    if (!since && f.verdict && f.verdict->before) {
+      const Texts texts = distinct_texts(f.unit, *f.verdict->before, f.verdict->now.value);
+      if (texts.a != texts.b) row.now = fmt::format("{} → {}", texts.a, f.now);
+    }
+    table.rows.push_back(std::move(row));
+  }
+  if (baseline && !job.measured) table.now = "before → now";
+  return table;
+}
+
+std::string title_of(const CheckedJob& job) {
+  return job.name.empty() ? job.title : fmt::format("{}: {}", job.name, job.title);
+}
+
+std::vector<std::string> basis_of(const CheckedJob& job) {
+  std::vector<std::string> out;
+  if (job.plan)
+    out.push_back(fmt::format("{}{}, {} a step", job.measured ? "predicted " : "", memory_text(job.plan->best.peak),
+                              seconds_text(job.plan->best.step_time)));
+  if (job.plan && job.measured) out.push_back("measured in " + measured_text(*job.measured));
+  if (!job.baseline.empty()) out.push_back("compared with " + job.baseline);
+  return out;
+}
+
+std::vector<std::string> reasons_of(const Finding& finding) {
+  std::vector<std::string> out = finding.facts;
+  for (const Cause& cause : finding.causes) out.push_back("cause: " + cause_text(finding, cause));
+  out.insert(out.end(), finding.help.begin(), finding.help.end());
+  return out;
+}
+
+CheckHelp help_for(const CheckedJob& job) {
+  CheckHelp out;
+  const auto fails = [](const Finding& f) { return f.state == State::Fail; };
+  const bool too_small = std::any_of(job.findings.begin(), job.findings.end(),
+                                     [&](const Finding& f) { return f.rule == "memory.fit" && fails(f); });
+  for (const Finding& f : job.findings)
+    if (!too_small && !f.allow.empty()) out.allowed.push_back(fmt::format("in {}: {}", f.place.file, f.allow));
+  const bool none = job.suggestions.empty();
+  if (!none) out.what = "smallest changes that pass every limit, one at a time";
+  if (none && (!out.allowed.empty() || std::any_of(job.findings.begin(), job.findings.end(), fails)))
+    out.what = "no change that was tried passes every limit";
+  if (!out.allowed.empty()) out.larger = none ? "a larger budget" : "or a larger budget";
+  return out;
 }
 
 std::string sentence(const CheckedJob& job, const Finding& finding) {

@@ -22,6 +22,36 @@ namespace plan {
 /// The line to look at first: what caused the change, if a file says it, else the limit.
 [[nodiscard]] const Place& first_place(const Finding& finding);
 
+/// The limits of a job as every table has them, in words.
+struct CheckRow {
+  State state = State::Pass;
+  std::string rule{};    ///< "memory.peak.since_baseline"
+  std::string now{};     ///< "54.1 GiB → 63.0 GiB" where the baseline's figure is another
+  std::string budget{};  ///< "at most 60 GiB"
+  std::string change{};  ///< since the baseline, or "predicted 60 GiB" beside what was measured
+  std::string margin{};  ///< "over by 3.0 GiB"
+};
+struct CheckTable {
+  std::string now = "now", change{};  ///< the heads of those columns; no change: nothing to compare with
+  std::vector<CheckRow> rows{};
+};
+[[nodiscard]] CheckTable check_table(const CheckedJob& job);
+
+/// "405b: llama3-405b on 16384 x h100-sxm".
+[[nodiscard]] std::string title_of(const CheckedJob& job);
+/// What was predicted, measured and compared with, a line each.
+[[nodiscard]] std::vector<std::string> basis_of(const CheckedJob& job);
+/// Why a limit is broken and what helps: facts, "cause: seq 1 -> 2 (a.sh:4)", help.
+[[nodiscard]] std::vector<std::string> reasons_of(const Finding& finding);
+
+/// What would keep all limits of a job: its suggestions, or that none was found, and limits that would just hold.
+struct CheckHelp {
+  std::string what{};    ///< over the suggestions, or instead of them; empty: no help is due
+  std::string larger{};  ///< over the limits that would just hold; empty: there are none
+  std::vector<std::string> allowed{};
+};
+[[nodiscard]] CheckHelp help_for(const CheckedJob& job);
+
 /// A finding with its job.
 struct Broken {
   const CheckedJob* job = nullptr;

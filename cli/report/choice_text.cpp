@@ -133,7 +133,7 @@ std::string per_stage_text(const Plan& plan, const PerStage& found) {
   return text + left;
 }
 
-/// That the GPUs have too little to do, and which changes give each most.
+/// Says that the GPUs have too little to do, and which changes would give each of them most.
 std::string starved_text(const Plan& plan) {
   constexpr std::size_t kNamed = 3;
   const Estimate& present = plan.fastest ? *plan.fastest : plan.best;

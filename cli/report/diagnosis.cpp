@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/report/choice_text.hpp"
+#include "cli/report/diagnosis_rows.hpp"
 #include "cli/report/json.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
@@ -16,44 +17,19 @@
 namespace plan {
 namespace {
 
-/// What a rank does itself, waits for or sends, and does not use, seconds a step.
-struct RankTimes {
-  double compute = 0, communication = 0, idle = 0;
-};
-
-RankTimes rank_times(const TraceTimes& times) {
-  const auto part = [&](Observable of) { return times.parts[static_cast<std::size_t>(of)]; };
-  RankTimes rank{part(Observable::Compute) + part(Observable::Optimizer), 0, part(Observable::Idle)};
-  rank.communication = part(Observable::Step) - rank.compute - rank.idle;
-  return rank;
-}
-
 /// "0.31 of what was planned", or nothing for a switch.
 std::string size_text(const Suspect& suspect) {
   if (suspect.fault->least >= suspect.fault->most) return "";
   return fmt::format(", by a factor of {:.2f}", suspect.factor);
 }
 
-std::string rank_and_kind(const MeasuredLog& log, const DiagnosisReport& report) {
-  std::string out = fmt::format("{}: {}", log.file, log.dialect.empty() ? "no finished step" : log.dialect);
-  if (report.step && &log == &report.logs.front())
-    out += fmt::format(", {} steps, {} of warm-up left out, ± {:.1f} % from step to step, {} spikes", report.step->used,
-                       report.step->left_out, 100 * report.step->spread, report.step->spikes);
-  return out;
-}
-
 std::string rows(const DiagnosisReport& report) {
   std::string out = "                   measured  predicted     off  interval of the model\n";
-  for (const ComparedPart& part : report.diagnosis.parts) {
-    constexpr double kNinety = 1.645;
-    out += fmt::format("  {:<14} {:>10} {:>10} {:>7}  ± {}{}\n", part_name(part.part),
-                       seconds_text(Seconds(part.measured)), seconds_text(Seconds(part.predicted)),
-                       off_text(part.measured, part.predicted), seconds_text(Seconds(kNinety * part.sigma)),
-                       report.diagnosis.worst == part.part ? "  <- stands out" : "");
+  for (const ComparedRow& row : compared_rows(report)) {
+    std::string line = fmt::format("  {:<14} {:>10} {:>10} {:>7}  {}{}", row.part, row.measured, row.predicted, row.off,
+                                   row.interval, row.stands_out ? "  <- stands out" : "");
+    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
-  for (const MemoryCompared& memory : report.memory)
-    out += fmt::format("  {:<14} {:>10} {:>10} {:>7}\n", memory.kind, memory_text(round_bytes(memory.measured)),
-                       memory_text(round_bytes(memory.predicted)), off_text(memory.measured, memory.predicted));
   return out;
 }
 
@@ -61,38 +37,36 @@ std::string suspects(const DiagnosisReport& report, const Terminal& terminal) {
   if (const std::string none = unsuspected_text(report.diagnosis); !none.empty()) return none + "\n";
   if (report.diagnosis.parts.empty()) return "";
   std::string out = paint(terminal, Style::Bold, "What it could be, likeliest first") + "\n";
-  for (std::size_t i = 0; i < std::min(kMostSuspects, report.diagnosis.suspects.size()); ++i) {
-    const Suspect& s = report.diagnosis.suspects[i];
-    out += fmt::format("  {}  {:>3.0f} %  {}\n", i + 1, 100 * s.share, wrap(fault_text(s), terminal.width, 12, 12));
-    out += fmt::format("            look at: {}\n", wrap(s.fault->look, terminal.width, 21, 21));
-    out += fmt::format("            settle by: {}\n", wrap(s.fault->confirm, terminal.width, 23, 23));
-    for (const Evidence& seen : s.evidence)
-      out += fmt::format("            {}: {}\n", seen.speaks_for ? "seen" : "against it", seen.text);
+  int number = 0;
+  for (const SuspectRow& row : suspect_rows(report)) {
+    out += fmt::format("  {}  {:>5}  {}\n", ++number, row.share, wrap(row.fault, terminal.width, 12, 12));
+    out += fmt::format("            look at: {}\n", wrap(row.look, terminal.width, 21, 21));
+    out += fmt::format("            settle by: {}\n", wrap(row.settle, terminal.width, 23, 23));
+    for (const std::string& seen : row.evidence) out += fmt::format("            {}\n", seen);
   }
   return out;
 }
 
-/// Kernels by family, what ran beside compute, gaps, and how ranks differ.
 std::string trace_lines(const DiagnosisReport& report) {
   if (report.traces.empty()) return "";
-  const TraceTimes& first = report.traces.front();
-  std::string out = fmt::format("Kernels of the trace, seconds a step ({} steps)\n", first.steps);
-  const auto line = [&](std::string_view what, double seconds) {
-    if (seconds > 0) out += fmt::format("  {:<26} {:>10}\n", what, seconds_text(Seconds(seconds)));
-  };
-  for (int i = 0; i < kKernelFamilies; ++i)
-    line(family_name(static_cast<KernelFamily>(i)), first.families[static_cast<std::size_t>(i)]);
-  for (int i = 0; i < kObservables; ++i)
-    line(fmt::format("{} beside other work", kObservableNames[static_cast<std::size_t>(i)]),
-         first.hidden[static_cast<std::size_t>(i)]);
-  line("gaps between launches", first.gaps);
-  if (report.traces.size() > 1) out += "Ranks, seconds a step: compute, communication, idle\n";
-  for (std::size_t i = 0; report.traces.size() > 1 && i < report.traces.size(); ++i) {
-    const RankTimes rank = rank_times(report.traces[i]);
-    out +=
-        fmt::format("  {:>10} {:>10} {:>10}  {}\n", seconds_text(Seconds(rank.compute)),
-                    seconds_text(Seconds(rank.communication)), seconds_text(Seconds(rank.idle)), report.trace_files[i]);
-  }
+  std::string out = fmt::format("Kernels of the trace, seconds a step ({} steps)\n", report.traces.front().steps);
+  for (const TraceRow& row : kernel_rows(report)) out += fmt::format("  {:<26} {:>10}\n", row.what, row.time);
+  const std::vector<RankRow> ranks = rank_rows(report);
+  if (!ranks.empty()) out += "Ranks, seconds a step: compute, communication, idle\n";
+  for (const RankRow& rank : ranks)
+    out += fmt::format("  {:>10} {:>10} {:>10}  {}\n", rank.compute, rank.communication, rank.idle, rank.file);
+  return out + "\n";
+}
+
+std::string trace_tables(const DiagnosisReport& report) {
+  if (report.traces.empty()) return "";
+  std::string out =
+      fmt::format("| kernels of the trace ({} steps) | a step |\n|---|--:|\n", report.traces.front().steps);
+  for (const TraceRow& row : kernel_rows(report)) out += fmt::format("| {} | {} |\n", row.what, row.time);
+  const std::vector<RankRow> ranks = rank_rows(report);
+  if (!ranks.empty()) out += "\n| rank | compute | communication | idle |\n|---|--:|--:|--:|\n";
+  for (const RankRow& rank : ranks)
+    out += fmt::format("| {} | {} | {} | {} |\n", rank.file, rank.compute, rank.communication, rank.idle);
   return out + "\n";
 }
 
@@ -152,25 +126,9 @@ Json log_json(const MeasuredLog& log) {
   return json;
 }
 
-/// TFLOP/s of a GPU at the measured step, by each of our own countings: a log's figure is by one of its framework's.
 Json counted_json(const DiagnosisReport& report) {
-  const Estimate& planned = report.plan.best;
-  const double peak = mfu_peak(report.plan.problem.cluster.gpu).rate.value / 1e12;
-  const double faster = planned.step_time.value / report.step->median;
-  return {{"model_causal", planned.mfu.model_causal * faster * peak},
-          {"model_full", planned.mfu.model_full * faster * peak},
-          {"hardware", planned.mfu.hardware * faster * peak}};
-}
-
-/// "401.5 TFLOP/s a GPU as the log counts, 380.2 causal and 405.0 with full attention as plan does".
-std::string tflops_text(const DiagnosisReport& report) {
-  if (!report.step || report.logs.empty()) return "";
-  const Json counted = counted_json(report);
-  const Series* own = report.logs.front().find(LogFigure::TflopsPerGpu);
-  std::string out = own != nullptr ? fmt::format("{:.1f} TFLOP/s a GPU as the log counts, ", steady(*own).median) : "";
-  return fmt::format("  {}{:.1f}{} causal and {:.1f} with full attention as plan counts\n", out,
-                     counted["model_causal"].get<double>(), own != nullptr ? "" : " TFLOP/s a GPU",
-                     counted["model_full"].get<double>());
+  const CountedTflops counted = counted_tflops(report);
+  return {{"model_causal", counted.causal}, {"model_full", counted.full}, {"hardware", counted.hardware}};
 }
 
 }  // namespace
@@ -227,9 +185,8 @@ std::string diagnosis_text(const DiagnosisReport& report, const Terminal& termin
                   problem.gpus, problem.cluster.gpu.name);
   out += dim_lines(unstated_lines(problem), terminal);
   out += fmt::format("  {}\n", axes_text(report.plan.best, problem.model.moe()));
-  for (const MeasuredLog& log : report.logs)
-    out += fmt::format("  {}\n", wrap(rank_and_kind(log, report), terminal.width, 4));
-  out += tflops_text(report) + "\n" + rows(report) + "\n" + trace_lines(report);
+  for (const std::string& line : measured_lines(report)) out += fmt::format("  {}\n", wrap(line, terminal.width, 4));
+  out += "\n" + rows(report) + "\n" + trace_lines(report);
   for (const std::string& line : memory_lines(report)) out += line + "\n";
   out += suspects(report, terminal);
   for (const Note& note : report.notes) out += fmt::format("note: {}\n", wrap(note.text, terminal.width, 6));
@@ -273,23 +230,22 @@ std::string diagnosis_markdown(const DiagnosisReport& report) {
                                 report.plan.problem.gpus, report.plan.problem.cluster.gpu.name);
   if (const std::vector<std::string> lines = unstated_lines(report.plan.problem); !lines.empty())
     out += fmt::format("> {}\n\n", fmt::join(lines, "  \n> "));
-  out += "| part | measured | predicted | off |\n|---|--:|--:|--:|\n";
-  for (const ComparedPart& part : report.diagnosis.parts)
-    out +=
-        fmt::format("| {}{} | {} | {} | {} |\n", part_name(part.part),
-                    report.diagnosis.worst == part.part ? " **stands out**" : "", seconds_text(Seconds(part.measured)),
-                    seconds_text(Seconds(part.predicted)), off_text(part.measured, part.predicted));
-  for (const MemoryCompared& memory : report.memory)
-    out += fmt::format("| {} | {} | {} | {} |\n", memory.kind, memory_text(round_bytes(memory.measured)),
-                       memory_text(round_bytes(memory.predicted)), off_text(memory.measured, memory.predicted));
-  out += "\n";
+  out += fmt::format("**{}**\n\n", axes_text(report.plan.best, report.plan.problem.model.moe()));
+  for (const std::string& line : measured_lines(report)) out += line + "  \n";
+  out += "\n| part | measured | predicted | off | interval of the model |\n|---|--:|--:|--:|--:|\n";
+  for (const ComparedRow& row : compared_rows(report))
+    out += fmt::format("| {}{} | {} | {} | {} | {} |\n", row.part, row.stands_out ? " **stands out**" : "",
+                       row.measured, row.predicted, row.off, row.interval);
+  out += "\n" + trace_tables(report);
   for (const std::string& line : memory_lines(report)) out += line + "  \n";
   if (const std::string none = unsuspected_text(report.diagnosis); !none.empty()) out += none + "\n";
-  for (std::size_t i = 0; i < std::min(kMostSuspects, report.diagnosis.suspects.size()); ++i) {
-    const Suspect& s = report.diagnosis.suspects[i];
-    out += fmt::format("{}. {:.0f} %: {}. Look at {}. Settle by: {}.\n", i + 1, 100 * s.share, fault_text(s),
-                       s.fault->look, s.fault->confirm);
+  int number = 0;
+  for (const SuspectRow& row : suspect_rows(report)) {
+    out +=
+        fmt::format("{}. {}: {}. Look at {}. Settle by: {}.\n", ++number, row.share, row.fault, row.look, row.settle);
+    for (const std::string& seen : row.evidence) out += fmt::format("   - {}\n", seen);
   }
+  for (const Note& note : report.notes) out += fmt::format("\n> note: {}\n", note.text);
   return out;
 }
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/report/diagnosis.hpp"
+#include "cli/report/diagnosis_rows.hpp"
 #include "cli/report/page.hpp"
 #include "cli/report/predicted_course.hpp"
 #include "cli/request/unstated.hpp"
@@ -69,15 +69,21 @@ std::string bars(const DiagnosisReport& report) {
 }
 
 std::string figures(const DiagnosisReport& report) {
-  HtmlTable table{{"part", "measured", "predicted", "off", "beyond its interval"}, {}};
-  for (const ComparedPart& part : report.diagnosis.parts)
-    table.rows.push_back({std::string(part_name(part.part)), seconds_text(Seconds(part.measured)),
-                          seconds_text(Seconds(part.predicted)), off_text(part.measured, part.predicted),
-                          report.diagnosis.worst == part.part ? "<b>stands out</b>" : ""});
-  for (const MemoryCompared& memory : report.memory)
-    table.rows.push_back({escape_html(memory.kind), memory_text(round_bytes(memory.measured)),
-                          memory_text(round_bytes(memory.predicted)), off_text(memory.measured, memory.predicted), ""});
-  return table.rows.empty() ? "" : html_table(table);
+  HtmlTable table{{"part", "measured", "predicted", "off", "interval of the model", "beyond it"}, {}};
+  for (const ComparedRow& row : compared_rows(report))
+    table.rows.push_back({escape_html(row.part), row.measured, row.predicted, row.off, row.interval,
+                          row.stands_out ? "<b>stands out</b>" : ""});
+  return html_table(table);
+}
+
+std::string trace_tables(const DiagnosisReport& report) {
+  if (report.traces.empty()) return {};
+  HtmlTable kernels{{fmt::format("kernels of the trace ({} steps)", report.traces.front().steps), "a step"}, {}};
+  for (const TraceRow& row : kernel_rows(report)) kernels.rows.push_back({escape_html(row.what), row.time});
+  HtmlTable ranks{{"rank", "compute", "communication", "idle"}, {}};
+  for (const RankRow& rank : rank_rows(report))
+    ranks.rows.push_back({escape_html(rank.file), rank.compute, rank.communication, rank.idle});
+  return html_table(kernels) + html_table(ranks);
 }
 
 std::string suspects(const DiagnosisReport& report) {
@@ -85,12 +91,10 @@ std::string suspects(const DiagnosisReport& report) {
     return fmt::format("<p>{}</p>\n", escape_html(none));
   if (report.diagnosis.parts.empty()) return {};
   std::string out = "<ol>\n";
-  for (std::size_t i = 0; i < std::min(kMostSuspects, report.diagnosis.suspects.size()); ++i) {
-    const Suspect& s = report.diagnosis.suspects[i];
-    out += fmt::format("<li>{:.0f} %: {}<br>look at {}<br>settle by {}", 100 * s.share, escape_html(fault_text(s)),
-                       escape_html(s.fault->look), escape_html(s.fault->confirm));
-    for (const Evidence& seen : s.evidence)
-      out += fmt::format("<br>{}: {}", seen.speaks_for ? "seen" : "against it", escape_html(seen.text));
+  for (const SuspectRow& row : suspect_rows(report)) {
+    out += fmt::format("<li>{}: {}<br>look at {}<br>settle by {}", row.share, escape_html(row.fault),
+                       escape_html(row.look), escape_html(row.settle));
+    for (const std::string& seen : row.evidence) out += fmt::format("<br>{}", escape_html(seen));
     out += "</li>\n";
   }
   return out + "</ol>\n";
@@ -105,8 +109,10 @@ std::string diagnosis_html(const DiagnosisReport& report) {
   std::string body = fmt::format("<h1>{}</h1>\n", escape_html(title));
   body += html_lines(unstated_lines(problem), "dim");
   body += fmt::format("<p><b>{}</b></p>\n", escape_html(axes_text(report.plan.best, problem.model.moe())));
+  body += html_lines(measured_lines(report), "dim");
   body += html_section("step", "The step", bars(report));
   body += html_section("figures", "Figures", figures(report));
+  body += html_section("trace", "The trace", trace_tables(report));
   std::string memory;
   for (const std::string& line : memory_lines(report)) memory += fmt::format("<p>{}</p>\n", escape_html(line));
   body += html_section("memory", "Memory", memory);

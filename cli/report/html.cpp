@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "cli/explain/explain.hpp"
 #include "cli/report/choice_text.hpp"
@@ -15,7 +14,6 @@
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/words.hpp"
-#include "formulas/parameters.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/replay.hpp"
 
@@ -35,44 +33,23 @@ std::string title_of(const Problem& problem) {
 
 std::string head(const Plan& plan) {
   const Problem& problem = plan.problem;
-  const ModelParameters parameters = model_parameters(problem.model);
-  std::string size = fmt::format("{} parameters", count_text(static_cast<double>(parameters.total)));
-  if (problem.model.moe()) size += fmt::format(", {} active", count_text(static_cast<double>(parameters.active)));
   std::string out;
   out += html_lines(warning_lines(plan), "bad");
-  out += fmt::format("<h1>{}</h1>\n<p>{}; sequence {}, global batch {} = {} tokens per step</p>\n",
-                     escape_html(title_of(problem)), size, problem.training.seq, problem.training.global_batch,
-                     count_text(static_cast<double>(problem.training.tokens_per_step())));
+  out += fmt::format("<h1>{}</h1>\n<p>{}; {}</p>\n", escape_html(title_of(problem)), parameters_text(problem.model),
+                     batch_text(problem.training));
   out += html_lines(unstated_lines(problem), "dim");
   return out + fmt::format("<p class=\"answer\">{}</p>\n<p>{}</p>\n",
                            escape_html(axes_text(plan.best, problem.model.moe())),
                            escape_html(fmt::format("{}", fmt::join(choices(problem, plan.best), ", "))));
 }
 
-std::string tile(std::string_view name, const std::string& value, const std::string& more) {
-  return fmt::format("<div class=\"tile\">{}<b>{}</b><small>{}</small></div>\n", name, value, more);
-}
-
 std::string tiles(const Plan& plan, const RunOptions& options) {
-  const Estimate& e = plan.best;
-  const TimeScale scale = time_scale(e.step_time);
-  const auto in_unit = [&](Seconds time) { return fmt::format("{:.{}f}", time.value * scale.factor, scale.decimals); };
   std::string out = "<div class=\"tiles\">\n";
-  out += tile("step time", in_unit(e.step_time) + " " + scale.unit,
-              fmt::format("{} to {} {}", in_unit(e.step_time_low), in_unit(e.step_time_high), scale.unit));
-  out += tile("throughput", count_text(e.tokens_per_s) + " tokens/s",
-              fmt::format("{} a GPU", count_text(std::round(e.tokens_per_s_per_gpu))));
-  out +=
-      tile("MFU", percent(e.mfu.model_causal), fmt::format("{} counting attention in full", percent(e.mfu.model_full)));
-  const char* fits = e.fits == Fits::Yes      ? "<span class=\"good\">fits</span>"
-                     : e.fits == Fits::AtRisk ? "fits: at risk"
-                                              : "<span class=\"bad\">does not fit</span>";
-  out += tile("memory", gib(e.peak) + " GiB",
-              fmt::format("of {} GiB, {}: {} to {}", gib(e.capacity), fits, gib(e.peak_low), gib(e.peak_high)));
-  if (const std::optional<RunCost> run = run_cost(plan, options))
-    out += tile("whole run", fmt::format("{:.1f} days", run->time.value / 86400),
-                fmt::format("{} tokens, {} GPU-hours{}", count_text(run->tokens), count_text(run->gpu_hours),
-                            run->usd ? ", " + count_text(*run->usd) + " USD" : ""));
+  for (const Headline& one : headlines(plan, options)) {
+    const char* tone = one.fits == Fits::Yes ? " class=\"good\"" : one.fits == Fits::No ? " class=\"bad\"" : "";
+    out +=
+        fmt::format("<div class=\"tile\">{}<b>{}</b><small{}>{}</small></div>\n", one.name, one.value, tone, one.more);
+  }
   return out + "</div>\n";
 }
 

@@ -9,7 +9,6 @@
 #include "cli/report/tables.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
-#include "formulas/parameters.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/nearest.hpp"
 #include "planner/problem/axes.hpp"
@@ -27,10 +26,7 @@ constexpr double kMfuApart = 0.03;
 
 std::string header(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
   const Problem& problem = plan.problem;
-  const ModelParameters parameters = model_parameters(problem.model);
-  std::string size = fmt::format("{} parameters", count_text(static_cast<double>(parameters.total)));
-  if (problem.model.moe()) size += fmt::format(", {} active", count_text(static_cast<double>(parameters.active)));
-  const std::string model = fmt::format("{} ({})", problem.model.name, size);
+  const std::string model = fmt::format("{} ({})", problem.model.name, parameters_text(problem.model));
   const std::string of = plan.idle_gpus > 0 ? fmt::format(" of {}", problem.gpus + plan.idle_gpus) : "";
   std::string hardware = fmt::format("on {}{} x {}", problem.gpus, of, problem.cluster.gpu.name);
   const int node = std::max(problem.cluster.gpus_per_node, 1);
@@ -39,11 +35,6 @@ std::string header(const Plan& plan, const RunOptions& options, const Terminal& 
   if (options.spares > 0) hardware += fmt::format(", {} spare", options.spares);
   const bool one_line = display_width(model) + 1 + display_width(hardware) <= terminal.width;
   return model + (one_line ? " " : "\n") + hardware;
-}
-
-std::string batch(const Training& training) {
-  return fmt::format("sequence {}, global batch {} = {} tokens per step", training.seq, training.global_batch,
-                     count_text(static_cast<double>(training.tokens_per_step())));
 }
 
 /// Facts in a row: "pretrain; adam (...); bf16, MFU against ...".
@@ -206,7 +197,7 @@ int lines(const std::string& text) { return static_cast<int>(std::count(text.beg
 }  // namespace
 
 std::string human_report(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
-  const std::string top = header(plan, options, terminal) + "\n" + batch(plan.problem.training) + "\n" +
+  const std::string top = header(plan, options, terminal) + "\n" + batch_text(plan.problem.training) + "\n" +
                           dim_lines(unstated_lines(plan.problem), terminal) + subject(plan, options, terminal) +
                           searched(plan.search) + "\n" + summary(plan, options, terminal) + "\n" +
                           pools(plan, terminal);

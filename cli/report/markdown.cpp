@@ -10,7 +10,6 @@
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/words.hpp"
-#include "formulas/parameters.hpp"
 #include "planner/layout_text.hpp"
 
 namespace plan {
@@ -25,30 +24,15 @@ std::string not_stated(const Problem& problem) {
 
 std::string heading(const Plan& plan) {
   const Problem& p = plan.problem;
-  return fmt::format(
-      "## {} on {} x {}\n\n{} parameters; sequence {}, global batch {} = {} tokens per step\n\n**{}**  \n{}\n\n",
-      p.model.name, p.gpus, p.cluster.gpu.name, count_text(static_cast<double>(model_parameters(p.model).total)),
-      p.training.seq, p.training.global_batch, count_text(static_cast<double>(p.training.tokens_per_step())),
-      axes_text(plan.best, p.model.moe()), fmt::join(choices(p, plan.best), ", "));
+  return fmt::format("## {} on {} x {}\n\n{}; {}\n\n**{}**  \n{}\n\n", p.model.name, p.gpus, p.cluster.gpu.name,
+                     parameters_text(p.model), batch_text(p.training), axes_text(plan.best, p.model.moe()),
+                     fmt::join(choices(p, plan.best), ", "));
 }
 
 std::string answer(const Plan& plan, const RunOptions& options) {
-  const Estimate& e = plan.best;
-  const TimeScale scale = time_scale(e.step_time);
-  const auto time = [&](Seconds t) { return fmt::format("{:.{}f}", t.value * scale.factor, scale.decimals); };
-  const char* fits = e.fits == Fits::Yes ? "fits" : e.fits == Fits::AtRisk ? "fits: at risk" : "does not fit";
   std::string out = "| | | interval |\n|---|--:|---|\n";
-  out += fmt::format("| step time | {} {} | {} to {} {} |\n", time(e.step_time), scale.unit, time(e.step_time_low),
-                     time(e.step_time_high), scale.unit);
-  out += fmt::format("| throughput | {} tokens/s | |\n", count_text(e.tokens_per_s));
-  out += fmt::format("| MFU | {} | {} counting attention in full |\n", percent(e.mfu.model_causal),
-                     percent(e.mfu.model_full));
-  out += fmt::format("| memory | {} of {} GiB | {}: {} to {} GiB |\n", gib(e.peak), gib(e.capacity), fits,
-                     gib(e.peak_low), gib(e.peak_high));
-  if (const std::optional<RunCost> run = run_cost(plan, options))
-    out += fmt::format("| whole run | {:.1f} days | {} tokens, {} GPU-hours{} |\n", run->time.value / 86400,
-                       count_text(run->tokens), count_text(run->gpu_hours),
-                       run->usd ? ", " + count_text(*run->usd) + " USD" : "");
+  for (const Headline& one : headlines(plan, options))
+    out += fmt::format("| {} | {} | {} |\n", one.name, one.value, one.more);
   for (const auto& facts : {subject_facts(plan, options), failure_facts(plan, options), choice_facts(plan)})
     for (const Fact& fact : facts) out += fmt::format("| {} | {} | |\n", fact.name, fact.text);
   if (options.spares > 0) out += fmt::format("| spare GPUs | {} | |\n", options.spares);
@@ -129,7 +113,7 @@ std::string markdown_report(const Plan& plan, const RunOptions& options) {
   if (!plan.why.empty()) out += fmt::format("Why: {}\n\n", fmt::join(plan.why, "; "));
   for (const Note& note : plan.notes)
     if (!stands_above(note)) out += fmt::format("> note: {}\n", note.text);
-  for (const BrokenThumb& broken : plan.thumbs) out += fmt::format("> rule: {}\n", broken.text);
+  for (const BrokenThumb& broken : plan.thumbs) out += fmt::format("> rule: {}; {}\n", broken.text, broken.why);
   return out + advised(plan);
 }
 

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "cli/terminal/format.hpp"
+#include "formulas/parameters.hpp"
 #include "planner/layout_text.hpp"
 
 namespace plan {
@@ -62,6 +63,44 @@ Style total_style(const Estimate& estimate, const StageMemory& memory) {
 }
 
 }  // namespace
+
+std::string parameters_text(const Model& model) {
+  const ModelParameters parameters = model_parameters(model);
+  std::string out = fmt::format("{} parameters", count_text(static_cast<double>(parameters.total)));
+  if (model.moe()) out += fmt::format(", {} active", count_text(static_cast<double>(parameters.active)));
+  return out;
+}
+
+std::string batch_text(const Training& training) {
+  return fmt::format("sequence {}, global batch {} = {} tokens per step", training.seq, training.global_batch,
+                     count_text(static_cast<double>(training.tokens_per_step())));
+}
+
+std::vector<Headline> headlines(const Plan& plan, const RunOptions& options) {
+  const Estimate& e = plan.best;
+  const TimeScale scale = time_scale(e.step_time);
+  const auto time = [&](Seconds t) { return fmt::format("{:.{}f}", t.value * scale.factor, scale.decimals); };
+  const char* fits = e.fits == Fits::Yes ? "fits" : e.fits == Fits::AtRisk ? "fits: at risk" : "does not fit";
+  std::vector<Headline> out = {
+      {"step time",
+       fmt::format("{} {}", time(e.step_time), scale.unit),
+       fmt::format("{} to {} {}", time(e.step_time_low), time(e.step_time_high), scale.unit),
+       {}},
+      {"throughput",
+       fmt::format("{} tokens/s", count_text(e.tokens_per_s)),
+       fmt::format("{} a GPU", count_text(std::round(e.tokens_per_s_per_gpu))),
+       {}},
+      {"MFU", percent(e.mfu.model_causal), fmt::format("{} counting attention in full", percent(e.mfu.model_full)), {}},
+      {"memory", fmt::format("{} of {} GiB", gib(e.peak), gib(e.capacity)),
+       fmt::format("{}: {} to {} GiB", fits, gib(e.peak_low), gib(e.peak_high)), e.fits}};
+  if (const std::optional<RunCost> run = run_cost(plan, options))
+    out.push_back({"whole run",
+                   fmt::format("{:.1f} days", run->time.value / 86400),
+                   fmt::format("{} tokens, {} GPU-hours{}", count_text(run->tokens), count_text(run->gpu_hours),
+                               run->usd ? ", " + count_text(*run->usd) + " USD" : ""),
+                   {}});
+  return out;
+}
 
 std::string stage_name(const StageRow& row) {
   return row.first == row.last ? fmt::format("{}", row.first) : fmt::format("{}-{}", row.first, row.last);

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/explain/term_names.hpp"
+#include "cli/request/run_cost.hpp"
 #include "cli/terminal/terminal.hpp"
 #include "planner/estimate.hpp"
 #include "planner/plan.hpp"
@@ -44,6 +46,19 @@ struct ShownTerm {
 [[nodiscard]] std::vector<ShownTerm> shown_terms(const Estimate& estimate);
 
 [[nodiscard]] std::string time_table(const Estimate& estimate, int most_rows, const Terminal& terminal);
+
+/// "671B parameters, 37B active".
+[[nodiscard]] std::string parameters_text(const Model& model);
+/// "sequence 8192, global batch 2048 = 16.8M tokens per step".
+[[nodiscard]] std::string batch_text(const Training& training);
+
+/// A figure of the answer with its interval, or with what else there is to it.
+struct Headline {
+  std::string name{}, value{}, more{};
+  std::optional<Fits> fits{};  ///< of memory
+};
+/// Step time, throughput, MFU, memory, and the whole run where it is asked for.
+[[nodiscard]] std::vector<Headline> headlines(const Plan& plan, const RunOptions& options);
 
 /// A step time in the unit of the plan's best.
 [[nodiscard]] std::string step_text(const Plan& plan, Seconds step);
