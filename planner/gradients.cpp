@@ -11,6 +11,9 @@
 namespace plan {
 
 bool sums_whole_gradients(const Training& training, const Layout& layout) {
+  // Until it kept gradients in one buffer by default (contiguous_gradients, DeepSpeed pull request 1199 of July 2021),
+  // stage 3 summed whole buckets of them on every rank (stage3.py, buffered_reduce_fallback).
+  if (layout.zero == 3) return training.stack.shards_in_lists;
   return training.stack.states == StateLayout::DeepSpeed && layout.zero == 1 && layout.pp > 1 &&
          training.precision == Precision::Bf16;
 }
@@ -84,7 +87,7 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const StageS
   const auto share = [&](double parameters, double fetched, double in_bf16, const Shards& ranks, double parts) {
     const double weights = fetched * weight + in_bf16 * more;
     if (whole) {
-      messages.add(What::Reduce, Collective::AllReduce, ranks.all, parameters * element, reduces);
+      messages.add(What::Reduce, Collective::AllReduce, ranks.all, parameters * element, reduces, layered ? parts : 1);
     } else {
       messages.add(What::Reduce, Collective::ReduceScatter, ranks.inside, parameters * element, reduces, parts);
       if (!training.local.any())
@@ -126,14 +129,20 @@ int Evaluator::expert_layers(const StageContent& content) const {
 
 /// PyTorch's collectives on lists of tensors go through a flat buffer, from or into which every rank's share is copied
 /// by a call of its own (ProcessGroupNCCL::allgather, reduce_scatter). DeepSpeed makes the list anew for each of them,
-/// a view for a rank, once it has waited for all work of the GPU (partition_parameters.py, _allgather_param).
+/// a view for a rank, once it has waited for all work of the GPU, in a buffer of zeros (partition_parameters.py,
+/// _allgather_param). A sum of whole gradients is made in a copy, divided there and copied back (stage3.py,
+/// allreduce_bucket).
 double Evaluator::list_copies(const ShardingMessage& message, const Cluster& cluster) const {
   if (!problem_.training.stack.shards_in_lists) return 0;
   const Calibration& fit = cluster.calibration;
+  const auto passes = [&](double count) {
+    return memory_bound_time(cluster.gpu, RealBytes(count * message.bytes), 0).value / fit.memory_bound;
+  };
+  if (message.op == Collective::AllReduce) return passes(6);
   // A view launches nothing and is taken to cost the host half of a call that does.
   constexpr double kCalls = 1 + 0.5;
   const double launches = kCalls * message.parts * message.group.size * fit.kernel_gap_us * 1e-6;
-  return launches + memory_bound_time(cluster.gpu, RealBytes(2 * message.bytes), 0).value / fit.memory_bound;
+  return launches + passes(message.op == Collective::AllGather ? 3 : 2);
 }
 
 double Evaluator::pass_seconds(const ShardingMessage& message, const StageContent& content) const {

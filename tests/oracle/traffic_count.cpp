@@ -274,8 +274,13 @@ std::vector<CountedRow> count_gradients(const TrafficCase& job, int stage) {
     if (l.zero == 0) return out.add("dp", Collective::AllReduce, grads, 1, rank, all);
     const int cut = l.zero == 3 ? std::max(1, parts) : 1;  // the ends alone are one
     // `cut` messages of equal size
-    out.add("dp", Collective::ReduceScatter, grads / cut, reductions * cut, rank, inside);
-    out.add("dp", Collective::AllReduce, grads / cut / (both ? 2 * sharers : sharers), reductions * cut, rank, between);
+    if (l.zero == 3 && job.training.stack.shards_in_lists) {  // DeepSpeed of early 2021: every rank has every sum
+      out.add("dp", Collective::AllReduce, grads / cut, reductions * cut, rank, all);
+    } else {
+      out.add("dp", Collective::ReduceScatter, grads / cut, reductions * cut, rank, inside);
+      out.add("dp", Collective::AllReduce, grads / cut / (both ? 2 * sharers : sharers), reductions * cut, rank,
+              between);
+    }
     const double fetches = l.zero == 3 ? runs * (job.training.stack.reshard_after_forward ? 2 : 1) : 1;
     const int owned = both ? 2 * sharers : sharers;  // each broadcasts its own
     if (l.zero < 3 && job.training.stack.broadcasts_shards)

@@ -79,6 +79,7 @@ Problem random_job(std::mt19937& random) {
   stack.fp8_dispatch = chance(random, 30), stack.scatters_hand_overs = chance(random, 30);
   stack.reduces_once = chance(random, 30), stack.reshard_after_forward = chance(random, 70);
   stack.gathers_per_layer = pick(random, {1, 12}), stack.broadcasts_shards = chance(random, 20);
+  stack.shards_in_lists = chance(random, 20);
   return problem;
 }
 
