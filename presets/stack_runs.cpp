@@ -159,6 +159,7 @@ RunWhen read_when(yaml::Map map) {
   when.model = read_texts(map, "model");
   when.task = read_texts(map, "task");
   when.says = read_texts(map, "says");
+  when.silent = read_texts(map, "silent");
   map.finish();
   return when;
 }

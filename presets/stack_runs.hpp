@@ -41,6 +41,7 @@ struct RunWhen {
   std::vector<std::string> model{};         ///< one of them, by its preset's name
   std::vector<std::string> task{};          ///< one of them
   std::vector<std::string> says{};          ///< one of them is a word of the run's task or notes
+  std::vector<std::string> silent{};        ///< none of them is
   bool operator==(const RunWhen&) const = default;
 };
 

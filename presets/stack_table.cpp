@@ -85,6 +85,7 @@ std::string condition(const RunWhen& when) {
   for (const std::string& one : when.model) join(models, " || ", fmt::format("run.model == {}", quoted(one)));
   for (const std::string& one : when.task) join(tasks, " || ", fmt::format("run.task == {}", quoted(one)));
   for (const std::string& one : when.says) join(words, " || ", fmt::format("run.says({})", quoted(one)));
+  for (const std::string& one : when.silent) join(all, " && ", fmt::format("!run.says({})", quoted(one)));
   for (const std::string* any : {&precisions, &models, &tasks, &words})
     if (!any->empty()) join(all, " && ", fmt::format("({})", *any));
   for (const RunWhenRow& row : run_when_rows())

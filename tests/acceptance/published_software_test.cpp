@@ -72,6 +72,7 @@ bool holds(const RunWhen& when, const RunSigns& run) {
   if (when.experts.value_or(run.experts) != run.experts || when.latent.value_or(run.latent) != run.latent) return false;
   if (!when.model.empty() && std::count(when.model.begin(), when.model.end(), run.model) == 0) return false;
   if (!when.task.empty() && std::count(when.task.begin(), when.task.end(), run.task) == 0) return false;
+  if (std::any_of(when.silent.begin(), when.silent.end(), words)) return false;
   return when.says.empty() || std::any_of(when.says.begin(), when.says.end(), words);
 }
 

@@ -34,7 +34,7 @@ std::vector<std::string> lines_of(std::string_view text) {
 TEST_CASE("entries of runs have conditions, facts of both kinds, and a source") {
   const auto preset = read_stack(kHead +
                                      "  - when: {since: 2025-04, below: 1.8, precision: [bf16, fp8], experts: yes, "
-                                     "latent: no, task: sft, says: [TE, packed]}\n"
+                                     "latent: no, task: sft, says: [TE, packed], silent: [compile]}\n"
                                      "    zero: 2\n    fused_qkv: no\n    recomputes: [core_attn, mlp]\n"
                                      "    cp_kind: ulysses\n    context: 3 MiB\n    offloaded_share: alpha\n"
                                      "    source: a\n",
@@ -51,6 +51,7 @@ TEST_CASE("entries of runs have conditions, facts of both kinds, and a source") 
   CHECK_FALSE(entry.when.pipelined.has_value());
   CHECK(entry.when.task == std::vector<std::string>{"sft"});
   CHECK(entry.when.says == std::vector<std::string>{"TE", "packed"});
+  CHECK(entry.when.silent == std::vector<std::string>{"compile"});
   REQUIRE(entry.stack.size() == 1);
   CHECK(entry.stack.front().row->name == "fused_qkv");
   CHECK(entry.stack.front().value == 0);
