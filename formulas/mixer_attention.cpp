@@ -42,7 +42,8 @@ void keep_core(Keeper<V>& out, const LayerSizes<V>& n, const V& heads) {
   if (stack.flash_attention) return out.keep({Fate::Core, "co", "row sums of the softmax: fp32"}, 4 * heads);
   const V keys = symbol<V>("s", n.training.seq, "keys that every query meets", "seq");
   out.keep({Fate::Core, "co", "softmax of the scores of every head"}, heads * keys * n.element);
-  if (!stack.fused_softmax) out.keep({Fate::Core, "cw", "the same in fp32, of unfused operations"}, heads * keys * 4);
+  if (!stack.fused_softmax && !stack.fused_pointwise)
+    out.keep({Fate::Core, "cw", "the same in fp32, of unfused operations"}, heads * keys * 4);
   if (n.training.dropout > 0)
     out.keep({Fate::Core, "cd", "mask and output of the scores' dropout"}, heads * keys * (1 + n.element));
 }

@@ -103,9 +103,10 @@ V attention_backward(const LayerSizes<V>& n) {
     return outside + (w.grouped ? kernel + n.element * n.tokens * 2 * w.q : kernel);
   }
   // Without a fused kernel, the gradients of probabilities and of scores; PyTorch's masked_fill makes one more, and a
-  // softmax of several operations both in fp32.
-  const double copies = training.stack.fused_pointwise ? 2 : 3;
-  const V squares = copies * n.element + (training.stack.fused_softmax ? 0.0 : 2.0 * 4);
+  // softmax of several operations both in fp32. A compiler casts where it sums.
+  const Stack& stack = training.stack;
+  const double copies = stack.fused_pointwise ? 2 : 3;
+  const V squares = copies * n.element + (stack.fused_softmax || stack.fused_pointwise ? 0.0 : 2.0 * 4);
   return outside + squares * n.tokens * sequence * w.heads;
 }
 

@@ -49,7 +49,7 @@ double attention_by_hand(const Draw& d, const Widths& w, bool grouped) {
   const double gradients = 2 * d.tokens * d.h / d.split + 2 * d.tokens * (w.q + w.q + w.k + w.v);
   if (!d.training.stack.flash_attention) {
     const int kept = d.training.stack.fused_pointwise ? 2 : 3;
-    const double softmax = d.training.stack.fused_softmax ? 0 : 8;
+    const double softmax = d.training.stack.fused_softmax || d.training.stack.fused_pointwise ? 0 : 8;
     return gradients + (kept * 2 + softmax) * w.heads * d.tokens * d.seq;
   }
   const double rows = d.b * 128 * std::ceil(d.seq / d.c / 128);
