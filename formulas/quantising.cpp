@@ -29,9 +29,12 @@ RealBytes quantising_bytes(const Training& training, GpuGeneration generation, b
   // A scale for the whole tensor that is not carried over from earlier steps is found in a pass of its own; of nvfp4
   // that finds the second level of its scales.
   const double greatest = precision == Precision::Fp8Tensorwise || fp4 ? kRead : 0;
-  // The columns of nvfp4 are rotated before they are quantised (random Hadamard transform): read once more.
-  const double rotated = fp4 && weight_gradient ? kRead : 0;
-  return RealBytes(kRead + greatest + rotated + codes);
+  // The columns of nvfp4 are rotated before they are quantised (random Hadamard transform): read once more. So are
+  // those of other blocks, but by TransformerEngine (torchao, prototype/mx_formats/mx_linear.py: a cast for rows and
+  // one for columns).
+  const bool apart = !training.stack.transformer_engine && both && !scales_tensors(precision);
+  const double again = weight_gradient && (fp4 || apart) ? kRead : 0;
+  return RealBytes(kRead + greatest + again + codes);
 }
 
 RealBytes transposing_bytes(Precision precision, GpuGeneration generation) {

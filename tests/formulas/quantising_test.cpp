@@ -7,9 +7,10 @@ using namespace plan;
 
 namespace {
 
-double bytes(Precision precision, GpuGeneration generation, bool weight_gradient) {
+double bytes(Precision precision, GpuGeneration generation, bool weight_gradient, bool transformer_engine = true) {
   Training training;
   training.precision = precision;
+  training.stack.transformer_engine = transformer_engine;
   return quantising_bytes(training, generation, weight_gradient).value;
 }
 
@@ -37,6 +38,18 @@ TEST_CASE("16 bits are read, and each copy that a product reads is written with 
   // Half a byte and a scale of one for 16; a pass for the greatest value, and one that rotates what is read by columns.
   CHECK(bytes(Precision::Nvfp4, GpuGeneration::Blackwell, false) == doctest::Approx(2 + 2 + 0.5 + 1.0 / 16));
   CHECK(bytes(Precision::Nvfp4, GpuGeneration::Blackwell, true) == doctest::Approx(2 + 2 + 2 + 2 * (0.5 + 1.0 / 16)));
+}
+
+TEST_CASE("two kernels for the two copies of blocks read 16 bits each") {
+  const auto apart = [](Precision precision, bool weight_gradient) {
+    return bytes(precision, GpuGeneration::Blackwell, weight_gradient, false);
+  };
+  CHECK(apart(Precision::Mxfp8, true) == doctest::Approx(2 * (2 + 33.0 / 32)));
+  CHECK(apart(Precision::Fp8Blockwise, true) == doctest::Approx(2 * (2 + 1 + 4.0 / 128)));
+  CHECK(apart(Precision::Mxfp8, false) == doctest::Approx(2 + 33.0 / 32));
+  // Where one scale holds for both, or a second pass is made anyway, nothing is read once more.
+  for (const Precision precision : {Precision::Fp8Tensorwise, Precision::Fp8Delayed, Precision::Nvfp4, Precision::Bf16})
+    CHECK(apart(precision, true) == bytes(precision, GpuGeneration::Blackwell, true));
 }
 
 TEST_CASE("a gathered operand is turned where the products cannot read its columns") {
