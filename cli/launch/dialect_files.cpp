@@ -10,6 +10,7 @@
 #include "cli/launch/extra_config.hpp"
 #include "cli/launch/fsdp_dialects.hpp"
 #include "cli/launch/launcher.hpp"
+#include "cli/launch/nemo_rl_roles.hpp"
 #include "cli/launch/recipes.hpp"
 #include "cli/launch/verl_commands.hpp"
 #include "formulas/keep_errors.hpp"
@@ -271,6 +272,8 @@ Result<LaunchJob> read_nemo_rl(std::span<const LaunchSource> files, const Launch
     if (!own) return fail(own.error());
     keys.insert(own->begin(), own->end());
   }
+  nemo_rl::Roles roles = nemo_rl::take_roles(keys);
+  if (!roles.errors.empty()) return fail(std::move(roles.errors));
   const auto megatron = keys.find("policy.megatron_cfg.enabled"), dtensor = keys.find("policy.dtensor_cfg.enabled");
   const bool off =
       megatron != keys.end() ? !is_true(megatron->second) : dtensor != keys.end() && is_true(dtensor->second);
@@ -279,6 +282,10 @@ Result<LaunchJob> read_nemo_rl(std::span<const LaunchSource> files, const Launch
     unused(*job, "missing_file",
            fmt::format("{}: `{}`, which the file lies over, is not beside it: what it states is not known",
                        base->second.where, base->second.values.front()));
+  if (job) {
+    job->notes.insert(job->notes.end(), roles.notes.begin(), roles.notes.end());
+    job->unused.insert(job->unused.end(), roles.unused.begin(), roles.unused.end());
+  }
   return job;
 }
 

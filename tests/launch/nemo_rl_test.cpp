@@ -1,0 +1,98 @@
+// NeMo-RL: whose GPUs train, what stands beside the trained model, and batches that are stated in pairs.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <string>
+
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+struct Machines {
+  int nodes = 1, gpus = 8;
+  bool apart = false;  ///< generation has GPUs of its own
+  int generate_nodes = 0, generate_gpus = 0;
+  bool judged = false;  ///< a reward model has
+  int judge_nodes = 0, judge_gpus = 0;
+
+  /// Straight from setup() in nemo_rl/algorithms/grpo.py.
+  int training() const {
+    int train_nodes = nodes == 1 ? 1 : nodes - (judged ? judge_nodes : 0);
+    int train_gpus = gpus - (nodes == 1 && judged ? judge_gpus : 0);
+    if (apart && nodes == 1) train_gpus -= generate_gpus;
+    if (apart && nodes > 1) train_nodes -= generate_nodes;
+    return train_nodes < 1 || train_gpus < 1 ? 0 : train_nodes * train_gpus;
+  }
+};
+
+std::string stated(int number) { return number > 0 ? fmt::format("{}", number) : "null"; }
+
+std::string config(const Machines& c, bool megatron, const std::string& section = "grpo") {
+  std::string text = fmt::format(
+      "{}:\n  max_num_steps: 10\npolicy:\n  model_name: Qwen/Qwen3-8B\n  train_global_batch_size: 1680\n"
+      "  train_micro_batch_size: 1\n  max_total_sequence_length: 4096\n  precision: bfloat16\n"
+      "  megatron_cfg:\n    enabled: {}\n    tensor_model_parallel_size: 1\n"
+      "  dtensor_cfg:\n    enabled: {}\n    tensor_parallel_size: 1\n    context_parallel_size: 1\n"
+      "  generation:\n    colocated:\n      enabled: {}\n      resources:\n        gpus_per_node: {}\n"
+      "        num_nodes: {}\ncluster:\n  gpus_per_node: {}\n  num_nodes: {}\n",
+      section, megatron, !megatron, !c.apart, stated(c.generate_gpus), stated(c.generate_nodes), c.gpus, c.nodes);
+  if (c.judged)
+    text += fmt::format(
+        "data:\n  env_name: reward_model\nenv:\n  reward_model:\n    resources:\n      gpus_per_node: {}\n"
+        "      num_nodes: {}\n",
+        stated(c.judge_gpus), stated(c.judge_nodes));
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("GPUs that generate or judge are not the training's, and a note says whose they are") {
+  for (const bool megatron : {true, false})
+    for (const int nodes : {1, 2, 4, 7})
+      for (const int taken : {0, 1, 3, 7})
+        for (const bool judged : {false, true}) {
+          Machines c{.nodes = nodes, .apart = taken > 0, .judged = judged};
+          c.generate_nodes = nodes == 1 ? 0 : taken, c.generate_gpus = nodes == 1 ? taken : 8;
+          c.judge_nodes = 1, c.judge_gpus = nodes == 1 ? 2 : 8;
+          CAPTURE(config(c, megatron));
+          const int training = c.training();
+          if (training == 0) {
+            CHECK(error_of("rl.yaml", config(c, megatron)) == "wrong_value");
+            continue;
+          }
+          const LaunchJob job = job_of("rl.yaml", config(c, megatron));
+          CHECK(job.gpus == training);
+          CHECK(names(job.notes, "generate, and are not counted") == c.apart);
+          CHECK(names(job.notes, "judge, and are not counted") == c.judged);
+        }
+}
+
+TEST_CASE("preferences are two sequences each, where NeMo-RL trains on them") {
+  for (const bool megatron : {true, false})
+    for (const char* section : {"grpo", "sft", "dpo", "rm"}) {
+      const LaunchJob job = job_of("rl.yaml", config({}, megatron, section));
+      const int each = std::string_view(section) == "dpo" || std::string_view(section) == "rm" ? 2 : 1;
+      CAPTURE(std::string(section));
+      CHECK(job.training->global_batch == 1680 * each);
+      CHECK(job.fixed.micro_batch == each);
+      CHECK(names(job.notes, "pairs") == (each == 2));
+    }
+}
+
+TEST_CASE("models beside the trained one are named") {
+  const std::string plain = config({}, true);
+  CHECK_FALSE(names(job_of("rl.yaml", plain).unused, "beside the trained"));
+  for (const char* more : {"teacher:\n  model_name: Qwen/Qwen3-32B\n", "value:\n  precision: bfloat16\n",
+                           "loss_fn:\n  reference_policy_kl_penalty: 0.01\n"}) {
+    CAPTURE(std::string(more));
+    CHECK(names(job_of("rl.yaml", plain + more).unused, "beside the trained"));
+  }
+  CHECK_FALSE(names(job_of("rl.yaml", plain + "loss_fn:\n  reference_policy_kl_penalty: 0.0\n").unused, "beside"));
+  CHECK(names(job_of("rl.yaml", config({}, true, "dpo")).unused, "beside the trained"));
+}
+
+}  // namespace plan
