@@ -65,43 +65,25 @@ Truth Follower::plain_test(const std::vector<Token>& words) {
 }
 
 Truth Follower::simple(std::vector<Token> words) {
+  const int line = words.empty() ? 0 : words.front().line;
   std::vector<Assignment> assigned;
   std::map<std::string, std::string> before;
-  bool exports = false;
   while (!words.empty()) {
     const std::string& word = words.front().raw.chars;
-    if (word == "export" || word == "declare" || word == "local" || word == "readonly" || word == "typeset") {
-      exports |= word == "export";
-      words.erase(words.begin());
-      while (!words.empty() && words.front().raw.chars.starts_with('-')) words.erase(words.begin());
-      return declare(words, exports);
-    }
+    if (word == "export" || word == "declare" || word == "local" || word == "readonly" || word == "typeset")
+      return declare(words);
     std::optional<Assignment> set_to = assignment(words.front(), scope);
     if (!set_to) break;
     words.erase(words.begin());
     assigned.push_back(std::move(*set_to));
   }
   if (words.empty()) {
-    for (auto& [name, value] : assigned) set(name, std::move(value));
+    for (Assignment& one : assigned) assign(std::move(one), line);
     return Truth::Yes;
   }
-  for (const auto& [name, value] : assigned)
-    before[name] = value.items.empty() ? std::string() : value.items.front().chars;
+  for (const Assignment& one : assigned)
+    before[one.name] = one.value.items.empty() ? std::string() : one.value.items.front().chars;
   return command(words, std::move(before));
-}
-
-Truth Follower::declare(const std::vector<Token>& words, bool exports) {
-  for (const Token& word : words) {
-    if (std::optional<Assignment> set_to = assignment(word, scope)) {
-      set_to->value.exported = exports;
-      set(set_to->name, std::move(set_to->value));
-    } else if (exports && scope.variables.contains(word.raw.chars)) {
-      Value& value = scope.variables[word.raw.chars];
-      value.exported = true;
-      publish(word.raw.chars, value);
-    }
-  }
-  return Truth::Yes;
 }
 
 Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std::string> environment) {
@@ -113,6 +95,8 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   std::vector<Text> words;
   for (const Token& token : raw)
     for (Text& text : expand(token.raw, scope)) words.push_back(std::move(text));
+  if (words.empty()) return Truth::Yes;
+  if (words.front().chars == "env") take_environment(words, environment);
   if (words.empty()) return Truth::Yes;
   const std::string& name = words.front().chars;
   // `if [ -z "$DATA" ]; then exit 1; fi`, `[ -f "$IMAGE" ] || { echo none; exit 1; }`: whoever starts the job has it.

@@ -265,7 +265,7 @@ class Expander {
       return std::nullopt;
     }
     const auto found = scope_.variables.find(std::string(name));
-    if (found == scope_.variables.end()) return std::nullopt;
+    if (found == scope_.variables.end() || found->second.by_key) return std::nullopt;
     return one(found->second.items.empty() ? Text{} : found->second.items.front());
   }
 
@@ -290,7 +290,19 @@ class Expander {
     if (name.empty()) return as_written(from);
     std::optional<Expansion> value = indexed(name, index, line);
     if (end == text.size()) return value ? *value : as_written(from);
+    const bool sets_element = !index.empty() && inner.chars.find('=', end) == end + 1;  // `${NAME[8]:=value}`
+    if (sets_element && (!value || value->items.empty() || value->items.front().chars.empty())) return as_written(from);
     return operate(name, std::move(value), inner.part(end), from);
+  }
+
+  /// The element of a key; empty where there is none.
+  std::optional<Expansion> element(const Value& value, std::string_view index, int line) const {
+    Text raw;
+    raw.add(index, line);
+    const std::string key = expand_one(raw, scope_).chars;
+    if (key.find_first_of("$`") != std::string::npos) return std::nullopt;
+    const auto at = std::find(value.keys.begin(), value.keys.end(), key);
+    return at == value.keys.end() ? Expansion{} : one(value.items[static_cast<std::size_t>(at - value.keys.begin())]);
   }
 
   std::optional<Expansion> indexed(const std::string& name, std::string_view index, int line) const {
@@ -298,13 +310,15 @@ class Expander {
     const auto found = scope_.variables.find(name);
     if (found == scope_.variables.end()) return std::nullopt;
     if (index == "@" || index == "*") {
+      if (found->second.by_key && found->second.items.size() > 1) return std::nullopt;  // in an order of bash's own
       if (!scope_.spend_items(found->second.items.size())) return std::nullopt;
       return Expansion{found->second.items, index == "@", true};
     }
+    if (found->second.by_key) return element(found->second, index, line);
     const std::optional<long long> at = arithmetic(index, scope_);
     if (!at || *at < 0) return std::nullopt;
     const std::size_t i = static_cast<std::size_t>(*at);
-    return one(i < found->second.items.size() ? found->second.items[i] : Text{});
+    return i < found->second.items.size() ? one(found->second.items[i]) : Expansion{};
   }
 
   Expansion length(std::string_view name, int line, std::size_t from) const {
@@ -324,7 +338,8 @@ class Expander {
     const bool colon = text.starts_with(':');
     const char op = colon && text.size() > 1 ? text[1] : text[0];
     const bool empty = !value || value->items.empty() || (value->items.size() == 1 && value->items[0].chars.empty());
-    const bool missing = colon ? empty : !value;
+    const bool missing =
+        colon ? empty : !value || (value->items.empty() && !value->list);  // an element that is not there
     const Text argument = rest.part(colon ? 2 : 1);
     switch (op) {
       case '-':

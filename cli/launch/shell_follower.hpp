@@ -113,8 +113,15 @@ class Follower {
 
   Truth simple(std::vector<Token> words);
 
-  /// `export A=1 B`, `local C=2`.
-  Truth declare(const std::vector<Token>& words, bool exports);
+  /// `export A=1 B`, `local C=2`, `declare -A D=([key]=3)`.
+  Truth declare(const std::vector<Token>& words);
+  void declare_expanded(const Token& word, bool exports);
+  void assign(Assignment one, int line);
+  /// The variable holds what is not known from here on.
+  void lose(const std::string& name, int line, std::string_view what);
+
+  /// `env A=1 program`: takes its variables from the words of the program.
+  static void take_environment(std::vector<Text>& words, std::map<std::string, std::string>& environment);
 
   Truth command(const std::vector<Token>& raw, std::map<std::string, std::string> environment);
 

@@ -26,29 +26,114 @@ int count_of(std::string_view text) {
 
 std::string_view behind_kind(std::string_view text) { return text.substr(text.rfind(':') + 1); }
 
+namespace {
+
+bool starts_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+/// Behind the name that the text starts with; 0: it starts with none.
+std::size_t behind_name(std::string_view text) {
+  std::size_t end = 0;
+  while (end < text.size() && (starts_name(text[end]) || (end > 0 && text[end] >= '0' && text[end] <= '9'))) ++end;
+  return end;
+}
+
+/// `[KEY]=` or `[KEY]+=` at `at`, which moves behind it; nothing where there is none.
+struct Element {
+  Text key{};
+  bool append = false;
+};
+std::optional<Element> element_at(const Text& raw, std::size_t& at) {
+  const std::string_view text = raw.chars;
+  if (at >= text.size() || text[at] != '[') return std::nullopt;
+  const std::size_t close = closing(text, at, '[', ']');
+  if (close == std::string_view::npos || close >= text.size()) return std::nullopt;
+  const bool append = text.substr(close).starts_with("+=");
+  if (!append && text[close] != '=') return std::nullopt;
+  Element out{raw.part(at + 1, close - at - 2), append};
+  at = close + (append ? 2 : 1);
+  return out;
+}
+
+/// Puts one element into an array; false where it is not known which it is, or where it would leave a gap.
+bool put(Value& value, const Element& element, Text text, Scope& scope) {
+  const Text key = expand_one(element.key, scope);
+  std::size_t at = 0;
+  if (value.by_key) {
+    if (key.chars.find_first_of("$`") != std::string::npos) return false;
+    at = static_cast<std::size_t>(std::find(value.keys.begin(), value.keys.end(), key.chars) - value.keys.begin());
+  } else {
+    const std::optional<long long> index = arithmetic(key.chars, scope);
+    if (!index || *index < 0 || static_cast<std::size_t>(*index) > value.items.size()) return false;
+    at = static_cast<std::size_t>(*index);
+  }
+  if (at == value.items.size()) {
+    value.items.emplace_back();
+    if (value.by_key) value.keys.push_back(key.chars);
+  }
+  if (!element.append) value.items[at] = {};
+  value.items[at].add(text);
+  return true;
+}
+
+/// `(a b)` and `([key]=value ...)` behind what the array already holds.
+bool put_all(Value& value, const Text& inner, Scope& scope) {
+  for (const Token& item : words_of(inner)) {
+    std::size_t at = 0;
+    if (const std::optional<Element> element = element_at(item.raw, at)) {
+      if (!put(value, *element, expand_one(item.raw.part(at), scope), scope)) return false;
+    } else {
+      if (value.by_key) return false;  // `(key value key value)`, which bash takes since 5.1
+      for (Text& text : expand(item.raw, scope)) value.items.push_back(std::move(text));
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 std::optional<Assignment> assignment(const Token& token, Scope& scope) {
   const std::string_view raw = token.raw.chars;
-  std::size_t end = 0;
-  while (end < raw.size() && (std::isalnum(static_cast<unsigned char>(raw[end])) != 0 || raw[end] == '_')) ++end;
-  if (end == 0 || end >= raw.size() || std::isdigit(static_cast<unsigned char>(raw[0])) != 0) return std::nullopt;
+  std::size_t end = behind_name(raw);
+  if (end == 0 || end >= raw.size()) return std::nullopt;
+  Assignment out{std::string(raw.substr(0, end)), {}};
+  const auto old = scope.variables.find(out.name);
+  const auto keep_old = [&] {
+    if (old == scope.variables.end() || !scope.spend_items(old->second.items.size())) return;
+    out.value = old->second;
+    out.value.exported = false;
+  };
+  if (const std::optional<Element> element = element_at(token.raw, end)) {
+    keep_old();
+    out.value.array = true;
+    out.known = put(out.value, *element, expand_one(token.raw.part(end), scope), scope);
+    return out;
+  }
   const bool append = raw[end] == '+' && end + 1 < raw.size() && raw[end + 1] == '=';
   if (!append && raw[end] != '=') return std::nullopt;
-  Assignment out{std::string(raw.substr(0, end)), {}};
   const Text right = token.raw.part(end + (append ? 2 : 1));
-  const auto old = scope.variables.find(out.name);
   const bool extends = append && old != scope.variables.end();
   if (right.chars.starts_with('(')) {
+    if (extends) keep_old();
     out.value.array = true;
-    if (extends && scope.spend_items(old->second.items.size())) out.value.items = old->second.items;
-    for (const Token& item : words_of(right.part(1, right.chars.size() - 2)))
-      for (Text& text : expand(item.raw, scope)) out.value.items.push_back(std::move(text));
+    out.value.by_key = old != scope.variables.end() && old->second.by_key;
+    out.known = put_all(out.value, right.part(1, right.chars.size() - 2), scope);
+  } else if (old != scope.variables.end() && old->second.by_key) {
+    out.known = false;  // the element `0`
   } else {
-    const bool longer = extends && !old->second.items.empty();
-    Text text = longer && scope.spend(old->second.items.front().chars.size()) ? old->second.items.front() : Text{};
+    const bool array = old != scope.variables.end() && old->second.array;
+    if (array || extends) keep_old();
+    Text text = extends && !out.value.items.empty() ? out.value.items.front() : Text{};
     text.add(expand_one(right, scope));
-    out.value.items = {std::move(text)};
+    if (out.value.items.empty()) out.value.items.emplace_back();
+    out.value.items.front() = std::move(text);  // the first element, where it is an array
   }
   return out;
+}
+
+std::optional<Assignment> assignment_of(const Text& text) {
+  const std::size_t end = behind_name(text.chars);
+  if (end == 0 || end >= text.chars.size() || text.chars[end] != '=') return std::nullopt;
+  return Assignment{text.chars.substr(0, end), {{text.part(end + 1)}, false, false}};
 }
 
 std::optional<FunctionText> function_at(const std::vector<Token>& words, std::string_view op,

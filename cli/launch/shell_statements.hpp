@@ -15,9 +15,13 @@ namespace plan::shell {
 struct Assignment {
   std::string name{};
   Value value{};
+  bool known = true;  ///< false: which element it sets is not known
 };
-/// `NAME=value`, `NAME+=value`, `NAME=(a b)`, `NAME+=(a b)`; nothing if the word is none of these.
+/// `NAME=value`, `NAME+=value`, `NAME=(a b)`, `NAME+=(a b)`, `NAME[8]=value`, `NAME=([key]=value)`; nothing if the word
+/// is none of these.
 [[nodiscard]] std::optional<Assignment> assignment(const Token& token, Scope& scope);
+/// The same of a word that is made of variables: `"$NAME=$VALUE"`.
+[[nodiscard]] std::optional<Assignment> assignment_of(const Text& text);
 
 struct FunctionText {
   std::string name{};

@@ -32,6 +32,8 @@ struct Value {
   std::vector<Text> items{};
   bool array = false;
   bool exported = false;
+  bool by_key = false;              ///< `declare -A`
+  std::vector<std::string> keys{};  ///< of the items, where they have some
 };
 
 /// Variables by name, what `$1 $2 ...` are, and how much work following the script may still take.

@@ -9,10 +9,76 @@
 
 namespace plan::shell {
 
+void Follower::lose(const std::string& name, int line, std::string_view what) {
+  scope.variables.erase(name);
+  script_.exported.erase(name);
+  note(line, fmt::format("what {} is not followed", what));
+}
+
+void Follower::assign(Assignment one, int line) {
+  if (!one.known) return lose(one.name, line, fmt::format("`{}` is set to here", one.name));
+  set(one.name, std::move(one.value));
+}
+
+Truth Follower::declare(const std::vector<Token>& words) {
+  bool exports = words.front().raw.chars == "export", by_key = false, refers = false;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const Token& word = words[i];
+    const std::string& raw = word.raw.chars;
+    if (raw.starts_with('-') || raw.starts_with('+')) {
+      by_key |= raw.starts_with('-') && raw.find('A') != std::string::npos;
+      refers |= raw.starts_with('-') && raw.find('n') != std::string::npos && words.front().raw.chars != "export";
+      exports |= raw.starts_with('-') && raw.find('x') != std::string::npos;
+      continue;
+    }
+    const std::string name = raw.substr(0, raw.find_first_of("=+["));
+    if (by_key && !scope.variables.contains(name)) scope.variables[name] = {{}, true, false, true, {}};
+    if (std::optional<Assignment> one = assignment(word, scope)) {
+      const std::string other = one->value.items.empty() ? "" : one->value.items.front().chars;
+      if (refers) lose(other, word.line, fmt::format("is done to `{}` as `{}`", other, name));
+      one->value.exported = exports && !refers;
+      assign(std::move(*one), word.line);
+      if (refers) scope.variables.erase(name);
+    } else {
+      declare_expanded(word, exports);
+    }
+  }
+  return Truth::Yes;
+}
+
+/// `export A`, `export "$NAME=$VALUE"` and `export $SETTINGS`: words that say what is set once they are expanded.
+void Follower::declare_expanded(const Token& word, bool exports) {
+  for (const Text& text : expand(word.raw, scope)) {
+    if (std::optional<Assignment> one = assignment_of(text)) {
+      one->value.exported = exports;
+      set(one->name, std::move(one->value));
+    } else if (const auto held = scope.variables.find(text.chars); held != scope.variables.end()) {
+      if (exports) held->second.exported = true, publish(text.chars, held->second);
+    } else if (text.chars.find_first_of("$`") != std::string::npos) {
+      note(word.line, fmt::format("what `{}` sets is not followed", text.chars));
+    }
+  }
+}
+
+void Follower::take_environment(std::vector<Text>& words, std::map<std::string, std::string>& environment) {
+  std::size_t at = 1;
+  for (; at < words.size(); ++at) {
+    const std::optional<Assignment> one = assignment_of(words[at]);
+    if (!one) break;
+    environment[one->name] = one->value.items.front().chars;
+  }
+  if (at < words.size() && words[at].chars.starts_with('-')) return;  // whose options are read nowhere
+  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
 void Follower::forget(const std::vector<Text>& words, std::size_t from) {
   const bool unset = words.front().chars == "unset";
   for (std::size_t i = from; i < words.size(); ++i) {
-    const std::string& name = words[i].chars;
+    const std::string name = words[i].chars.substr(0, words[i].chars.find('['));
+    if (scope.variables.contains(name) && name.size() < words[i].chars.size()) {
+      lose(name, words[i].line(), fmt::format("`{}` leaves of `{}`", words.front().chars, name));
+      continue;
+    }
     if (scope.variables.erase(name) == 0) continue;
     script_.exported.erase(name);
     if (!unset)

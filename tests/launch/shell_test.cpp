@@ -161,6 +161,18 @@ TEST_CASE("exported variables and batch directives are kept") {
   CHECK(script.commands.back().environment.at("A") == "1");
 }
 
+TEST_CASE("env hands its variables to the program, and settings that only the machine has are told") {
+  const Script script = follow_script("export A=1\nenv B=2 A=3 run x\nenv -i run y\nexport $(cat .env) C=4\n", "x.sh");
+  REQUIRE(script.commands.size() == 2);
+  CHECK(script.commands[0].words.front().text == "run");
+  CHECK(script.commands[0].environment.at("A") == "3");
+  CHECK(script.commands[0].environment.at("B") == "2");
+  CHECK(script.commands[1].words.front().text == "env");
+  CHECK(script.exported.at("C").text == "4");
+  REQUIRE(script.notes.size() == 1);
+  CHECK(script.notes[0].text.find("$(cat .env)") != std::string::npos);
+}
+
 TEST_CASE("nothing hangs or grows without end") {
   std::string bomb = "A=xxxxxxxxxx\n";
   for (int i = 0; i < 40; ++i) bomb += "A=$A$A$A$A\n";
