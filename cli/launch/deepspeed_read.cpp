@@ -119,6 +119,9 @@ Degrees read_degrees(JobBuilder& builder) {
        {"acc.parallelism_config.parallelism_config_sp_size", "acc.parallelism_config.parallelism_config_cp_size",
         "args.sequence_parallel_size"})
     if (!builder.settings.states(ulysses) && builder.settings.states(key)) ulysses = key;
+  constexpr std::string_view kRing = "args.ring_attn_size";  // OpenRLHF's, of keys and values that are gathered
+  const bool ring = hugging_face::tool_of(builder.settings).batch > 0 && builder.settings.states(kRing);
+  if (ring) ulysses = kRing;
   d.cp = builder.degree(ulysses, 1);
   if (builder.settings.boolean("ds.expert_parallel.enabled").value_or(false))
     d.ep = builder.degree("ds.expert_parallel.autoep_size", 1);
@@ -126,7 +129,12 @@ Degrees read_degrees(JobBuilder& builder) {
   builder.fix("tp", &Fixed::tp, d.tp, "ds.tensor_parallel.autotp_size");
   builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
   builder.fix("cp", &Fixed::cp, d.cp, ulysses);
-  if (d.cp > 1) builder.fix("cp_kind", &Fixed::cp_kind, CpKind::Ulysses, "ulysses", ulysses);
+  if (d.cp > 1 && ring) {
+    builder.fix("cp_kind", &Fixed::cp_kind, CpKind::AllGather, "all-gather", ulysses);
+    builder.job.framework = Framework::Any;  // DeepSpeed's own rules know Ulysses alone
+  } else if (d.cp > 1) {
+    builder.fix("cp_kind", &Fixed::cp_kind, CpKind::Ulysses, "ulysses", ulysses);
+  }
   builder.fix("pp", &Fixed::pp, 1, "");
   builder.fix("vp", &Fixed::vp, 1, "");
   builder.fix("ep", &Fixed::ep, d.ep, "ds.expert_parallel.autoep_size");
@@ -172,8 +180,18 @@ void check_batch(JobBuilder& builder, const Degrees& d, std::int64_t batch, std:
                             {fmt::format("write {}, or leave it out", sequences)}});
 }
 
+/// A batch of sequences, whatever ranks share one, from which the tool makes DeepSpeed's.
+void read_sequences(JobBuilder& builder, const Degrees& d, const hugging_face::TrainerTool& tool) {
+  if (const int inner = d.tp * d.cp; builder.job.gpus > 0 && builder.job.gpus % inner == 0)
+    builder.fix("dp", &Fixed::dp, builder.job.gpus / inner, "");
+  builder.fix("micro_batch", &Fixed::micro_batch, builder.degree(kMicro, tool.micro_batch), kMicro);
+  builder.global_batch(builder.degree(kBatch, tool.batch), kBatch);
+}
+
 void read_batch(JobBuilder& builder, Degrees d, bool other_gpus) {
   Settings& settings = builder.settings;
+  if (const hugging_face::TrainerTool& tool = hugging_face::tool_of(settings); tool.batch > 0)
+    return read_sequences(builder, d, tool);
   constexpr std::string_view kMicroArgument = "args.per_device_train_batch_size",
                              kStepsArgument = "args.gradient_accumulation_steps";
   const std::optional<std::int64_t> batch = number(settings, kBatch, "none");

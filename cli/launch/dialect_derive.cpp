@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/launch/dialect.hpp"
+#include "cli/launch/generated_length.hpp"
 
 namespace plan {
 namespace {
@@ -237,6 +238,12 @@ void derive_swift(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& arg
   for (const char* key : {"rlhf_type", "ref_model"})
     if (const std::string word = word_of(keys, key); !word.empty())
       unused(keys, key, args, "models beside the trained one are not counted");
+  if (swift_generates(word_of(keys, "rlhf_type")) && args.integer("seq-length", 0) > 0) {
+    const int answer = number_of(keys, "max_completion_length");
+    const std::int64_t tokens = with_answer(args.integer("seq-length", 0), answer > 0 ? answer : kUsualAnswer,
+                                            number_of(keys, "vllm_max_model_len"));
+    args.given["seq-length"].values = {fmt::format("{}", tokens)};
+  }
   if (keys.find("recompute_granularity") == keys.end()) args.given["recompute-granularity"] = {{"selective"}, ""};
 }
 

@@ -167,8 +167,16 @@ constexpr std::string_view kNemoRlDerived[] = {"policy.megatron_cfg.activation_c
                                                "policy.dynamic_batching.enabled",
                                                "policy.sequence_packing.enabled",
                                                kNemoRlSharding};
-constexpr std::string_view kSwiftDerived[] = {"verb",      "task_type",  "tuner_type", "train_type",
-                                              "lora_rank", "quant_bits", "rlhf_type",  "ref_model"};
+constexpr std::string_view kSwiftDerived[] = {"verb",
+                                              "task_type",
+                                              "tuner_type",
+                                              "train_type",
+                                              "lora_rank",
+                                              "quant_bits",
+                                              "rlhf_type",
+                                              "ref_model",
+                                              "max_completion_length",
+                                              "vllm_max_model_len"};
 constexpr std::string_view kLlamaFactoryDerived[] = {
     "gradient_accumulation_steps", "finetuning_type", "lora_rank", "quantization_bit", "stage", "use_megatron_bridge"};
 

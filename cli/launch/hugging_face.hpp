@@ -52,6 +52,7 @@ struct TrainerTool {
   bool checkpointing = false;
   bool bf16 = false;
   bool pure = false;  ///< weights, gradients and states in the format of `dtype`, without master weights
+  int batch = 0;      ///< sequences of a step, where the tool states them and not what makes them; 0: it does not
 };
 [[nodiscard]] const TrainerTool& tool_of(Settings& settings);
 

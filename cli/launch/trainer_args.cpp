@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/launch/generated_length.hpp"
 #include "cli/launch/hugging_face.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
@@ -56,6 +57,38 @@ std::string_view length_key(const Settings& settings) {
   return kLengths[0];
 }
 
+/// GRPO and its like train on a prompt with the answer that the model gives to it: ms-swift's `max_length` is the
+/// prompt's alone there, and TRL states both where it states no length.
+/// @return false: the length is stated as everywhere else
+bool read_generated(JobBuilder& builder, std::string_view length) {
+  Settings& settings = builder.settings;
+  constexpr std::string_view kAnswer = "args.max_completion_length", kPrompt = "args.max_prompt_length",
+                             kMost = "args.vllm_max_model_len";
+  const std::string algorithm = lowered(settings.text("args.rlhf_type").value_or(""));
+  if (tool_of(settings).key == "ms-swift" && swift_generates(algorithm) && settings.states(length)) {
+    const std::int64_t prompt = builder.degree(length, 1), answer = builder.degree(kAnswer, kUsualAnswer);
+    builder.sequence(with_answer(prompt, answer, builder.degree(kMost, 0)), length);
+    return true;
+  }
+  if (tool_of(settings).key == "ms-swift" && !settings.states(length)) {
+    const int most = swift_generates(algorithm) ? builder.degree(kMost, 0) : 0;
+    if (most < 1) return false;
+    builder.training.seq = most, builder.job.states_seq = true;
+    builder.guess("seq", fmt::format("{}", most), "what vLLM holds of a prompt and its answer");
+    return true;
+  }
+  if (settings.states(length) || !settings.states(kAnswer)) return false;
+  const std::int64_t answer = builder.degree(kAnswer, 1), prompt = builder.degree(kPrompt, kUsualPrompt);
+  builder.training.seq = prompt + answer;
+  builder.job.states_seq = true;
+  if (settings.states(kPrompt))
+    builder.origin("seq", fmt::format("{}", prompt + answer), kAnswer);
+  else
+    builder.guess("seq", fmt::format("{}", prompt + answer),
+                  fmt::format("{} of an answer, and a prompt of {}, TRL's default up to 0.23", answer, prompt));
+  return true;
+}
+
 }  // namespace
 
 std::string quoted(std::string_view text) { return nlohmann::ordered_json(std::string(text)).dump(); }
@@ -82,7 +115,9 @@ void read_trainer(JobBuilder& builder) {
     if (const std::optional<std::string> word = settings.text(key); word && !builder.job.model)
       builder.model(*word, *word, key);
   const std::string_view length = length_key(settings);
-  if (const std::optional<std::int64_t> seq = settings.integer(length)) {
+  if (read_generated(builder, length)) {
+    // with its answer
+  } else if (const std::optional<std::int64_t> seq = settings.integer(length)) {
     if (*seq > 0)
       builder.sequence(*seq, length);
     else

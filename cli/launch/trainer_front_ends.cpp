@@ -63,6 +63,7 @@ constexpr Renamed kOpenRlhf[] = {
     {"load_in_4bit", "args.load_in_4bit"},
     {"actor.model_name_or_path", "args.model_name_or_path"},
     {"actor.gradient_checkpointing_enable", "args.gradient_checkpointing"},
+    {"ds.ring_attn_size", "args.ring_attn_size"},
     {"train.dynamic_batch_enable", "args.batching_strategy"},
     {"use_dynamic_batch", "args.batching_strategy"},
 };
@@ -171,6 +172,11 @@ void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting
   }
   if (!typed && dotted) set(all, "ds.bf16.enabled", "true", start);  // the main branch's default
   set(all, "args.stage", std::string(stage), start);
+  set(all, "tool",
+      stage == "ppo"  ? dotted ? "openrlhf-ppo-main" : "openrlhf-ppo"
+      : stage == "rm" ? "openrlhf-rm"
+                      : "openrlhf",
+      start);
   if (!sharded)
     all.errors().push_back({"missing_flag",
                             fmt::format("{}: OpenRLHF's ZeRO stage is not stated", start.where()),

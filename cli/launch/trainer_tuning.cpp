@@ -16,7 +16,8 @@
 namespace plan::hugging_face {
 namespace {
 
-/// transformers 5.23 and TRL, LLaMA-Factory 0.9.5 hparams, axolotl 0.13 schemas, ms-swift 4 arguments.
+/// transformers 5.23 and TRL, LLaMA-Factory 0.9.5 hparams, axolotl 0.13 schemas, ms-swift 4 arguments, OpenRLHF 0.8 and
+/// its main branch (openrlhf/cli).
 constexpr TrainerTool kTools[] = {
     {.name = "the Trainer", .key = "", .micro_batch = 8, .rank = 16},
     {.name = "llama-factory",
@@ -42,6 +43,10 @@ constexpr TrainerTool kTools[] = {
      .checkpointing = true,
      .bf16 = true},
     {.name = "torchtune", .key = "torchtune", .micro_batch = 1, .rank = 8, .bf16 = true, .pure = true},
+    {.name = "OpenRLHF", .key = "openrlhf", .micro_batch = 8, .batch = 128},
+    {.name = "OpenRLHF's reward trainer", .key = "openrlhf-rm", .micro_batch = 1, .batch = 128},
+    {.name = "OpenRLHF's PPO", .key = "openrlhf-ppo", .micro_batch = 4, .batch = 128},
+    {.name = "OpenRLHF's PPO", .key = "openrlhf-ppo-main", .micro_batch = 1, .batch = 128},
 };
 
 /// Keys that add models, freeze layers or change what is kept, and that nothing here counts.
