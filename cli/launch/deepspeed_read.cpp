@@ -78,9 +78,16 @@ void read_offload(JobBuilder& builder, int stage) {
 void read_zero(JobBuilder& builder) {
   Settings& settings = builder.settings;
   constexpr std::string_view kStage = "ds.zero_optimization.stage", kMics = "ds.zero_optimization.mics_shard_size";
-  const int stage = builder.degree(kStage, 0, 0);
+  // accelerate puts its own stage there, of which a DeepSpeed file leaves the default alone (dataclasses.py).
+  const bool open = settings.states(kStage) && settings.text(kStage) == "auto";
+  const int stage = open ? 2 : builder.degree(kStage, 0, 0);
   if (stage > 3) settings.refuse(*settings.get(kStage), "0, 1, 2 or 3");
-  builder.fix("zero", &Fixed::zero, std::min(stage, 3), kStage);
+  if (open) {
+    builder.job.fixed.zero = stage;
+    builder.guess("zero", "2", fmt::format("{}: `auto`, accelerate's default", settings.where(kStage)));
+  } else {
+    builder.fix("zero", &Fixed::zero, std::min(stage, 3), kStage);
+  }
   const int mics = builder.degree(kMics, -1, -1);
   builder.fix("shard", &Fixed::shard, std::max(0, mics), kMics);
   if (mics > 0)

@@ -218,12 +218,14 @@ bool is_verl(const LaunchSource& source) {
   if (is_shell(source)) return verl::engine_of(source) == verl::Engine::Megatron;
   if (mentions(source, "strategy: fsdp") && !mentions(source, "strategy: megatron")) return false;
   return mentions(source, "actor_rollout_ref") && mentions(source, "megatron") &&
-         (mentions(source, "\ndata:") || mentions(source, "data."));
+         (mentions(source, "\ndata:") || mentions(source, "\n  data:") || mentions(source, "data."));
 }
 Result<LaunchJob> read_verl(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   Result<LaunchJob> job = read_all(verl_dialect(), files, facts, [](const LaunchSource& source) -> Result<DialectKeys> {
     if (is_shell(source)) return keys_of_overrides(source, verl::kActor);
-    return keys_of_yaml(source);
+    Result<DialectKeys> keys = keys_of_yaml(source);
+    if (keys) verl::unwrap(*keys);
+    return keys;
   });
   if (job) verl::tell_programs(files, *job);
   return job;

@@ -157,6 +157,8 @@ constexpr ForkFlag kForkFlags[] = {
     {"compress-ratios", kMany, Weighs, "compressed keys and values are counted whole"},
     {"o-groups", 1, Weighs, "grouped output projections are counted whole"},
     {"o-lora-rank", 1, Weighs, "low-rank output projections are counted whole"},
+    {"opd-teacher-load", 1, Weighs, "the teacher beside the trained model is not counted"},
+    {"use-kl-loss", 0, Weighs, "the reference model beside the trained one is not counted"},
     {"enable-mhc", 0, Weighs, "several residual streams are counted as one"},
     {"hc-mult", 1, Weighs, "several residual streams are counted as one"},
     {"dpo-loss-type", 1, Weighs, "the reference model is not counted"},

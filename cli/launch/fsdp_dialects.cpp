@@ -11,6 +11,7 @@
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/fsdp_tables.hpp"
 #include "cli/launch/job_builder.hpp"
+#include "cli/launch/lora_targets.hpp"
 #include "cli/launch/native_trainers.hpp"
 #include "cli/launch/unread.hpp"
 #include "cli/launch/verl_commands.hpp"
@@ -169,18 +170,11 @@ void read_states(JobBuilder& builder, const FsdpDialect& dialect) {
 void read_switches(JobBuilder& builder, const FsdpDialect& dialect) {
   Settings& settings = builder.settings;
   const Setting* targets = dialect.targets.empty() ? nullptr : settings.get(dialect.targets);
-  if (targets != nullptr && builder.training.adapters()) {
-    std::string words = targets->value;
-    for (const std::string& item : targets->items) words += " " + item;
-    const auto lists = [&](std::initializer_list<std::string_view> parts) {
-      return std::any_of(parts.begin(), parts.end(),
-                         [&](std::string_view part) { return words.find(part) != std::string::npos; });
-    };
-    const bool attention = lists({"q_proj", "k_proj", "v_proj", "o_proj"});
-    const bool ffn = lists({"up_proj", "gate_proj", "down_proj"});
-    if ((attention || ffn) && !lists({"all"}))
-      builder.training.lora.attention = attention, builder.training.lora.ffn = ffn;
-  }
+  if (targets != nullptr && builder.training.adapters())
+    if (const std::optional<LoraTargets> named = lora_targets(words_of(*targets))) {
+      builder.training.lora.attention = named->attention, builder.training.lora.ffn = named->ffn;
+      if (!named->counted_as.empty()) builder.unused(dialect.targets, named->counted_as);
+    }
   if (!dialect.attention.empty() && lowered(settings.text(dialect.attention).value_or("")) == "eager")
     builder.training.stack.flash_attention = false;
   if (on(settings, dialect.chunked)) builder.training.stack.cross_entropy = CrossEntropy::Chunked;
@@ -223,6 +217,7 @@ Result<DialectKeys> keys_of(std::span<const LaunchSource> files, std::string_vie
     if (!own) return own;
     keys.insert(own->begin(), own->end());
   }
+  verl::unwrap(keys);
   interpolate(keys);
   return keys;
 }

@@ -158,6 +158,13 @@ void JobBuilder::unknown_key(const Setting& setting, std::string_view word, std:
 }
 
 Result<LaunchJob> JobBuilder::finish() {
+  const auto read = [&](const Setting& setting) { return settings.asked(setting); };
+  if (!settings.all().empty() && std::none_of(settings.all().begin(), settings.all().end(), read))
+    errors.push_back(
+        {"training_not_understood",
+         fmt::format("{}: no key of {} that states a job was found", settings.all().front().where(), job.format),
+         {"they may stand under a section of another tool's"},
+         {"state the job with `--model`, `--gpus` and `--layout`"}});
   Errors all = settings.errors();
   all.insert(all.end(), errors.begin(), errors.end());
   if (!all.empty()) return fail(std::move(all));

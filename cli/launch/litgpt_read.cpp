@@ -148,6 +148,9 @@ void read_task(JobBuilder& builder, bool pretrain) {
              out = on("lora_projection", false);
   training.lora.attention = query || key || value || out;
   training.lora.ffn = on("lora_mlp", false);
+  if (training.lora.attention && !(query && key && value && out))
+    builder.unused(settings.states("lora_query") ? "lora_query" : "lora_r",
+                   "adapters on some of attention's linears are counted on all of them");
   if (on("lora_head", false)) builder.unused("lora_head", "an adapter of the output layer is not counted");
 }
 

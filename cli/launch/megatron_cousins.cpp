@@ -10,6 +10,7 @@
 #include "cli/launch/dialect.hpp"
 #include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -35,6 +36,7 @@ constexpr DialectRow kNeox[] = {
     {"*", "vocab-file tokenizer-type train-iters"},
 };
 constexpr std::string_view kNeoxDerived[] = {"pipe_parallel_size",
+                                             "zero_optimization.overlap_comm",
                                              "gradient_accumulation_steps",
                                              "pos_emb",
                                              "norm",
@@ -95,6 +97,10 @@ constexpr DialectRow kNemo[] = {
     {"model.*", "fp8-hybrid"},
 };
 constexpr std::string_view kNemoDerived[] = {"model.activation",
+                                             "model.virtual_prompt_style",
+                                             "model.adapter_tuning.type",
+                                             "model.language_model_path",
+                                             "exp_manager.name",
                                              "model.normalization",
                                              "model.optim.name",
                                              "model.activations_checkpoint_method",
@@ -180,6 +186,10 @@ void derive_neox(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
         where_of(keys, "checkpoint_num_layers"));
   }
   const std::string positions = word_of(keys, "pos_emb");
+  // Its pipelines, which one stage makes as well, reduce behind the last backward pass whatever DeepSpeed is told.
+  if (is_on(keys, "zero_optimization.overlap_comm") && number_of(keys, "zero_optimization.stage") > 0 &&
+      number_of(keys, "pipe_parallel_size") == 0)
+    set(args, "overlap-grad-reduce", "", where_of(keys, "zero_optimization.overlap_comm"));
   if (positions == "rotary") set(args, "position-embedding-type", "rope", where_of(keys, "pos_emb"));
   if (positions == "alibi" || positions == "none" || positions == "sinusoidal" || positions == "rpe")
     set(args, "no-position-embedding", "", where_of(keys, "pos_emb"));
@@ -236,6 +246,13 @@ void derive_nemo(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
     unused(keys, "model.peft.peft_scheme", args,
            "adapters of another kind than LoRA: all weights are counted as trained");
   }
+  // The programs before `peft`: prompts, adapters and IA3 beside a model that is frozen.
+  for (const char* key : {"model.virtual_prompt_style", "model.adapter_tuning.type", "model.language_model_path"})
+    if (!word_of(keys, key).empty() && scheme.empty()) {
+      unused(keys, key, args,
+             "what is trained beside a frozen model is not counted: all weights are counted as trained");
+      break;
+    }
 }
 
 const Dialect& neox_dialect() {
@@ -335,6 +352,12 @@ Result<LaunchJob> read_nemo(std::span<const LaunchSource> files, const LaunchFac
       return fail(
           {"not_a_decoder",
            fmt::format("{}: `{}` belongs to a model that is no decoder, which plan does not model", value.where, key)});
+  const std::string experiment = word_of(*keys, "exp_manager.name");
+  if (experiment.find("t5") != std::string::npos || experiment.find("bert") != std::string::npos)
+    return fail(
+        {"not_a_decoder", fmt::format("{}: `exp_manager.name: {}` is a model that is no decoder, which plan does "
+                                      "not model",
+                                      where_of(*keys, "exp_manager.name"), yaml::printable(experiment))});
   return dialect_job(nemo_dialect(), *keys, facts);
 }
 

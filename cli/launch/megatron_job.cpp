@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "cli/launch/lora_targets.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_builder.hpp"
 #include "cli/launch/megatron_counted.hpp"
@@ -259,6 +260,13 @@ void task(Builder& builder) {
   job.training->task = *args.task;
   state(job, "task", std::string(name(*args.task)), args.task_where);
   if (!job.training->adapters()) return;
+  constexpr const char* kTargets = "lora-target-modules";
+  if (const auto given = args.given.find(kTargets); given != args.given.end())
+    if (const std::optional<LoraTargets> targets = lora_targets(given->second.values)) {
+      job.training->lora.attention = targets->attention, job.training->lora.ffn = targets->ffn;
+      if (!targets->counted_as.empty())
+        unused(job, "not_used", fmt::format("{}: `--{}`: {}", given->second.where, kTargets, targets->counted_as));
+    }
   if (args.lora_rank > 0 && args.lora_rank <= 1 << 20) {
     job.training->lora.rank = args.lora_rank;
     if (args.lora_where.empty())

@@ -90,7 +90,8 @@ void tell_of_environment(std::span<const LaunchSource> files, LaunchJob& job) {
       at += kAsks.size();
       const std::string name = source.text.substr(at, source.text.find_first_of(",}\n", at) - at);
       const std::string words = with_dashes(lowered(name));
-      if (sounds_harmless(words) || words.find("file") != std::string::npos) continue;
+      const bool chooses = words.ends_with("profile");  // a set of settings, and no file that is read or written
+      if (!chooses && (sounds_harmless(words) || words.ends_with("file"))) continue;
       const std::string quoted = fmt::format("`{}`", yaml::printable(name));
       if (names.find(quoted) == std::string::npos && ++count <= kMostNamed)
         names += fmt::format("{}{}", names.empty() ? "" : ", ", quoted);

@@ -290,8 +290,7 @@ class Expander {
     if (name.empty()) return as_written(from);
     std::optional<Expansion> value = indexed(name, index, line);
     if (end == text.size()) return value ? *value : as_written(from);
-    const bool sets_element = !index.empty() && inner.chars.find('=', end) == end + 1;  // `${NAME[8]:=value}`
-    if (sets_element && (!value || value->items.empty() || value->items.front().chars.empty())) return as_written(from);
+    if (!index.empty() && text.substr(end).starts_with(":=")) return as_written(from);  // which sets the element
     return operate(name, std::move(value), inner.part(end), from);
   }
 

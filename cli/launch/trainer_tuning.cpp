@@ -7,6 +7,7 @@
 
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/hugging_face.hpp"
+#include "cli/launch/lora_targets.hpp"
 #include "cli/launch/trainer_sources.hpp"
 #include "cli/launch/unread.hpp"
 #include "cli/launch/weighty_names.hpp"
@@ -120,26 +121,19 @@ const Setting* stated(Settings& settings, std::string_view key) {
   return nullptr;
 }
 
-bool lists(const Setting& setting, std::string_view word) {
-  if (setting.value.find(word) != std::string::npos) return true;
-  return std::any_of(setting.items.begin(), setting.items.end(),
-                     [&](const std::string& item) { return item.find(word) != std::string::npos; });
-}
-
 /// Which linears carry an adapter, as far as the names of the modules tell attention from feed-forward.
 void read_targets(JobBuilder& builder) {
   Settings& settings = builder.settings;
-  const Setting* named = nullptr;
-  for (const char* key : {"args.lora_target", "args.lora_target_modules", "args.target_modules"})
-    if (const Setting* setting = settings.get(key)) named = setting;
-  const bool linear = settings.boolean("args.lora_target_linear").value_or(false);
-  if (named == nullptr || linear || lists(*named, "all")) return;
-  const bool attention = lists(*named, "q_proj") || lists(*named, "v_proj") || lists(*named, "qkv") ||
-                         lists(*named, "o_proj") || lists(*named, "attn");
-  const bool ffn = lists(*named, "up_proj") || lists(*named, "gate_proj") || lists(*named, "down_proj") ||
-                   lists(*named, "mlp") || lists(*named, "w1") || lists(*named, "gate_up");
-  if (!attention && !ffn) return;
-  builder.training.lora.attention = attention, builder.training.lora.ffn = ffn;
+  std::string_view named;
+  for (const std::string_view key : {"args.lora_target", "args.lora_target_modules", "args.target_modules"})
+    if (settings.get(key) != nullptr) named = key;
+  if (named.empty() || settings.boolean("args.lora_target_linear").value_or(false)) return;
+  const Setting& setting = *settings.get(named);  // a flag's words are items beside the first
+  const std::vector<std::string> words = setting.items.empty() ? words_of(setting) : setting.items;
+  const std::optional<LoraTargets> targets = lora_targets(words);
+  if (!targets) return;
+  builder.training.lora.attention = targets->attention, builder.training.lora.ffn = targets->ffn;
+  if (!targets->counted_as.empty()) builder.unused(named, targets->counted_as);
 }
 
 void read_rank(JobBuilder& builder, const TrainerTool& tool) {

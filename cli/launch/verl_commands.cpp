@@ -84,6 +84,21 @@ void tell_program(const LaunchSource& script, LaunchJob& job) {
 
 }  // namespace
 
+void unwrap(DialectKeys& keys) {
+  const std::string inner = fmt::format(".{}", kActor);
+  std::string outer;
+  for (const auto& [key, value] : keys) {
+    if (key.starts_with(kActor)) return;
+    if (const std::size_t at = key.find(inner); at != std::string::npos && outer.empty()) outer = key.substr(0, at + 1);
+  }
+  if (outer.empty()) return;
+  DialectKeys own;
+  for (const auto& [key, value] : keys)
+    if (key.starts_with(outer)) own.emplace(key.substr(outer.size()), value);
+  own.merge(keys);  // what stands beside the section, where it says nothing itself
+  keys = std::move(own);
+}
+
 void tell_programs(std::span<const LaunchSource> files, LaunchJob& job) {
   for (const LaunchSource& source : files)
     if (is_shell(source)) tell_program(source, job);

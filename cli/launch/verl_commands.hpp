@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "cli/launch/dialect.hpp"
 #include "cli/launch/format.hpp"
 
 /// What starts verl: its own trainers and the recipes that are built on them.
@@ -16,6 +17,9 @@ enum class Engine { Fsdp, Megatron };
 
 /// What shards the actor that a script trains; nothing if it trains none.
 [[nodiscard]] std::optional<Engine> engine_of(const LaunchSource& script);
+
+/// Takes verl's configuration out of the section of a tool that hands it on: `training_config.actor_rollout_ref...`.
+void unwrap(DialectKeys& keys);
 
 /// Names programs other than verl's own trainer, which may train more than the actor.
 void tell_programs(std::span<const LaunchSource> files, LaunchJob& job);

@@ -292,3 +292,14 @@ TEST_CASE("DeepSpeed's first switches of offloading mean the same as its section
     CHECK(heard(files, job).training.offload == heard(files, now).training.offload);
   }
 }
+
+TEST_CASE("a stage that is left to accelerate is its default, and said to be") {
+  const Files files;
+  const Result<LaunchJob> job =
+      files.read("ds.json", R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": "auto"}})");
+  REQUIRE(job);
+  CHECK(job->fixed.zero == 2);
+  CHECK(plan::launching::guesses(*job, "zero"));
+  CHECK_FALSE(
+      files.read("no.json", R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": "most"}})"));
+}

@@ -125,6 +125,32 @@ TEST_CASE("a default for the environment is read, and the variable named") {
   CHECK(names(job.unused, "`NODES`, `MICRO`, `TP`, `VP`, `LAYERS`"));
   const Files files;
   CHECK_FALSE(files.read("open.yaml", replaced(nemo, "${oc.env:TP,4}", "${oc.env:TP}")));
+  for (const auto& [name, told] : {std::pair{"PROFILE", true},
+                                   {"TRAIN_PROFILE", true},
+                                   {"MODEL_FILES", true},
+                                   {"DATA_FILE", false},
+                                   {"HOSTFILE", false}}) {
+    CAPTURE(std::string(name));
+    const std::string asks = replaced(nemo, "${oc.env:TP,4}", std::string("${oc.env:") + name + ",4}");
+    CHECK(names(job_of("env.yaml", asks).unused, std::string("`") + name + "`") == told);
+  }
+}
+
+TEST_CASE("what NeMo trains beside a frozen model is named, and a model that is no decoder refused") {
+  const std::string nemo =
+      "trainer:\n  num_nodes: 1\n  devices: 8\n  precision: bf16\nexp_manager:\n  name: megatron_gpt\nmodel:\n"
+      "  micro_batch_size: 4\n  global_batch_size: 64\n  tensor_model_parallel_size: 1\n  encoder_seq_length: 2048\n"
+      "  pipeline_model_parallel_size: 1\n  max_position_embeddings: 2048\n  num_layers: 24\n  hidden_size: 2048\n"
+      "  ffn_hidden_size: 8192\n  num_attention_heads: 16\n  make_vocab_size_divisible_by: 128\n"
+      "  tokenizer:\n    library: megatron\n    type: GPT2BPETokenizer\n";
+  CHECK_FALSE(names(job_of("nemo.yaml", nemo).unused, "frozen"));
+  for (const char* line : {"  virtual_prompt_style: p-tuning\n", "  language_model_path: /m/gpt.nemo\n",
+                           "  adapter_tuning:\n    type: linear_adapter\n"}) {
+    CAPTURE(std::string(line));
+    CHECK(names(job_of("nemo.yaml", nemo + line).unused, "beside a frozen model"));
+  }
+  for (const char* name : {"megatron_t5_prompt", "megatron_mt5_prompt", "megatron_bert"})
+    CHECK(error_of("nemo.yaml", replaced(nemo, "megatron_gpt", name)) == "not_a_decoder");
 }
 
 TEST_CASE("ms-swift splits sequences under FSDP as under DeepSpeed") {

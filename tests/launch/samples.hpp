@@ -66,7 +66,8 @@ inline const Sample kSamples[] = {
     {"litgpt.yaml",
      "eval:\n  initial_validation: false\ncheckpoint_dir: checkpoints/meta-llama/Meta-Llama-3-8B\nprecision: "
      "bf16-true\ndevices: 4\nnum_nodes: 1\n"
-     "lora_r: 32\nlora_query: true\ntrain:\n  global_batch_size: 16\n  micro_batch_size: 2\n  max_seq_length: 512\n"},
+     "lora_r: 32\nlora_query: true\nlora_key: true\nlora_value: true\nlora_projection: true\ntrain:\n  "
+     "global_batch_size: 16\n  micro_batch_size: 2\n  max_seq_length: 512\n"},
     {"olmo.yaml",
      "run_name: x\nmodel:\n  d_model: 1024\n  n_heads: 16\n  n_layers: 8\n  mlp_hidden_size: 8192\n"
      "  weight_tying: false\n  rope: true\n  include_bias: false\n  layer_norm_type: rms\n  activation_type: swiglu\n"

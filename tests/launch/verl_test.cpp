@@ -87,4 +87,35 @@ TEST_CASE("slime's batch is what its rollouts give each step") {
   CHECK(names(job_of("d.sh", slime("--global-batch-size 512 --num-steps-per-rollout 4")).unused, "slime stops"));
 }
 
+TEST_CASE("verl's configuration inside a section of a tool that hands it on is read as by itself") {
+  for (const char* engine : {"fsdp2", "megatron"}) {
+    const std::string own =
+        "actor_rollout_ref:\n  model:\n    path: Qwen/Qwen2.5-7B-Instruct\n    lora_rank: 32\n  actor:\n    "
+        "strategy: " +
+        std::string(engine) +
+        "\n    ppo_mini_batch_size: 32\n    ppo_micro_batch_size_per_gpu: 2\n    megatron:\n"
+        "      tensor_model_parallel_size: 2\n  rollout:\n    n: 8\ndata:\n  train_batch_size: 128\n"
+        "  max_prompt_length: 512\n  max_response_length: 1024\n"
+        "trainer:\n  nnodes: 1\n  n_gpus_per_node: 8\n";
+    std::string inside = "run:\n  name: x\ntrainer:\n  devices: 8\n  num_nodes: 3\ntraining_config:\n";
+    for (std::size_t at = 0; at < own.size(); at = own.find('\n', at) + 1)
+      inside += "  " + own.substr(at, own.find('\n', at) + 1 - at);
+    const LaunchJob alone = job_of("v.yaml", own), handed = job_of("v.yaml", inside);
+    CAPTURE(std::string(engine));
+    CHECK(alone.training->global_batch == 256);
+    CHECK(handed.training->global_batch == 256);
+    CHECK(handed.training->seq == 1536);
+    CHECK(handed.training->task == Task::Lora);
+    CHECK(handed.gpus == 8);
+    CHECK(handed.fixed.micro_batch == 2);
+    CHECK(handed.fixed.tp == alone.fixed.tp);
+  }
+}
+
+TEST_CASE("a file of which no key is read is refused") {
+  const std::string text = "job:\n  - actor_rollout_ref:\n    actor:\n      strategy: fsdp\n";
+  const Files files;
+  CHECK_FALSE(files.read("v.yaml", text, on(8)));
+}
+
 }  // namespace plan
