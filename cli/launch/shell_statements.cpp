@@ -55,7 +55,7 @@ std::optional<Element> element_at(const Text& raw, std::size_t& at) {
 }
 
 /// Puts one element into an array; false where it is not known which it is, or where it would leave a gap.
-bool put(Value& value, const Element& element, Text text, Scope& scope) {
+bool put(Value& value, const Element& element, const Text& text, Scope& scope) {
   const Text key = expand_one(element.key, scope);
   std::size_t at = 0;
   if (value.by_key) {
