@@ -125,14 +125,16 @@ TEST_CASE("a default for the environment is read, and the variable named") {
   CHECK(names(job.unused, "`NODES`, `MICRO`, `TP`, `VP`, `LAYERS`"));
   const Files files;
   CHECK_FALSE(files.read("open.yaml", replaced(nemo, "${oc.env:TP,4}", "${oc.env:TP}")));
-  for (const auto& [name, told] : {std::pair{"PROFILE", true},
-                                   {"TRAIN_PROFILE", true},
-                                   {"MODEL_FILES", true},
-                                   {"DATA_FILE", false},
-                                   {"HOSTFILE", false}}) {
-    CAPTURE(std::string(name));
-    const std::string asks = replaced(nemo, "${oc.env:TP,4}", std::string("${oc.env:") + name + ",4}");
-    CHECK(names(job_of("env.yaml", asks).unused, std::string("`") + name + "`") == told);
+  for (const auto& row : {std::pair{"PROFILE", true},
+                          {"TRAIN_PROFILE", true},
+                          {"MODEL_FILES", true},
+                          {"DATA_FILE", false},
+                          {"HOSTFILE", false}}) {
+    const std::string name = row.first;
+    const bool told = row.second;
+    CAPTURE(name);
+    const std::string asks = replaced(nemo, "${oc.env:TP,4}", "${oc.env:" + name + ",4}");
+    CHECK(names(job_of("env.yaml", asks).unused, "`" + name + "`") == told);
   }
 }
 

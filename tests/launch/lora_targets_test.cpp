@@ -85,7 +85,8 @@ TEST_CASE("and so in every tool's own key") {
          "--lora-alpha 16 --lora-target-modules " +
              (row.words.front().starts_with('(') ? "'" + blanks + "'" : blanks) + "\n"},
     };
-    for (const auto& [file, text] : files) {
+    for (const auto& named : files) {
+      const std::string file = named.first, text = named.second;
       CAPTURE(file);
       const LaunchJob job = job_of(file, text, on(8));
       REQUIRE(job.training->task == Task::Lora);
