@@ -21,7 +21,8 @@ void build_gemma3(JsonConfig& c, ModelBuilder& out) {
   layer.dense.width = c.size_or({"intermediate_size"}, 9216, 1, 1e7);
   const std::int64_t depth = c.size_or({"num_hidden_layers"}, 26, 1, 1e4);
   const std::int64_t window = c.size_or({"sliding_window"}, 4096);
-  const std::vector<bool> sliding = sliding_layers(c, depth, c.size_or({"sliding_window_pattern"}, 6, 1, 1e4));
+  const std::vector<bool> sliding =
+      sliding_layers(c, depth, c.size_or({"sliding_window_pattern", "_sliding_window_pattern"}, 6, 1, 1e4));
   for (std::int64_t i = 0; i < depth; ++i) {
     layer.attention.window = sliding[static_cast<std::size_t>(i)] ? window : 0;
     out.add(layer);
@@ -164,7 +165,7 @@ void build_cohere(JsonConfig& c, ModelBuilder& out) {
     c.error("use_qk_norm", "unsupported", "`use_qk_norm` of Cohere, a norm of its own for every head, is not modelled");
   const bool second = c.text_or("model_type", "") == "cohere2";
   const std::int64_t depth = read_depth(c);
-  const std::int64_t every = second ? c.size_or({"sliding_window_pattern"}, 4, 1, 1e4) : 1;
+  const std::int64_t every = second ? c.size_or({"sliding_window_pattern", "_sliding_window_pattern"}, 4, 1, 1e4) : 1;
   const std::int64_t window = second ? c.size_or({"sliding_window"}, 4096) : 0;
   const std::vector<bool> sliding = sliding_layers(c, depth, every);
   for (std::int64_t i = 0; i < depth; ++i) {

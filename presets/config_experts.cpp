@@ -11,7 +11,7 @@ namespace plan {
 MoeShape read_experts(JsonConfig& c, JsonConfig::Keys width) {
   MoeShape moe;
   moe.experts = c.size({"n_routed_experts", "num_experts", "num_local_experts"}, 1, 1e5);
-  moe.top_k = c.size({"num_experts_per_tok", "moe_topk"}, 1, 1e5);
+  moe.top_k = c.size({"num_experts_per_tok", "moe_topk", "experts_per_token"}, 1, 1e5);
   moe.expert_width = c.size(width, 1, 1e7);
   return moe;
 }
@@ -34,7 +34,7 @@ Layer moe_of(Layer layer, const MoeShape& moe) {
 bool is_mixture(JsonConfig& c, std::int64_t i, std::int64_t dense) {
   const std::int64_t first = c.size_or({"first_k_dense_replace"}, dense, 0, 1e4);
   const std::int64_t every = c.size_or({"moe_layer_freq"}, 1, 1, 1e4);
-  const std::vector<std::string> types = c.words("mlp_layer_types");
+  const std::vector<std::string> types = c.layers("mlp_layer_types", read_depth(c), {"dense", "sparse"});
   if (static_cast<std::size_t>(i) < types.size()) return types[static_cast<std::size_t>(i)] != "dense";
   return i >= first && i % every == 0;
 }
@@ -281,6 +281,7 @@ void build_hunyuan_moe(JsonConfig& c, ModelBuilder& out) {
   read_common(c, m, false);
   if (c.flag_or("use_cla", false))
     c.error("use_cla", "unsupported", "`use_cla`: layers that share keys and values are not modelled");
+  static_cast<void>(c.size_or({"cla_share_factor"}, 1));  // of no meaning without it, and published so
   Layer layer;
   layer.attention = read_heads(c, m.hidden);
   read_attention_bias(c, layer);

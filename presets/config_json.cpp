@@ -230,6 +230,7 @@ Result<Model> read_config_json(const std::string& text, const std::string& file,
   }
   const std::int64_t positions = config.size_or({"max_position_embeddings", "n_positions"}, 4096, 1, 1e8);
   judge_activation(config);
+  if (family != nullptr && keys == KeysOf::Checkpoint) judge_spelling(config);
   root.take(config);
   if (!root.errors().empty()) return fail(root.errors());
   out.model.name = name_of(root, file);

@@ -155,6 +155,7 @@ void build_apertus(JsonConfig& c, ModelBuilder& out) {
 void build_hunyuan(JsonConfig& c, ModelBuilder& out) {
   if (c.flag_or("use_cla", false))
     c.error("use_cla", "unsupported", "`use_cla`: layers that share keys and values are not modelled");
+  static_cast<void>(c.size_or({"cla_share_factor"}, 1));  // of no meaning without it, and published so
   build_llama_like(c, out, {.qk_norm = c.flag_or("use_qk_norm", true) ? QkNorm::PerHead : QkNorm::None});
 }
 void build_ernie(JsonConfig& c, ModelBuilder& out) {

@@ -35,12 +35,9 @@ void build_qwen3_next(JsonConfig& c, ModelBuilder& out) {
     full.dense.width = linear.dense.width = c.size({"intermediate_size"}, 1, 1e7);
   }
   const std::int64_t depth = read_depth(c), interval = c.size_or({"full_attention_interval"}, 4, 1, 1e4);
-  const std::vector<std::string> types = c.words("layer_types");
-  if (!types.empty() && static_cast<std::int64_t>(types.size()) != depth)
-    c.error("layer_types", "bad_value", fmt::format("`layer_types` names {} layers of {}", types.size(), depth));
-  for (const std::string& type : types)
-    if (type != "linear_attention" && type != "full_attention")
-      c.error("layer_types", "bad_value", fmt::format("`layer_types` has `{}`", yaml::printable(type)));
+  const std::vector<std::string> types = c.layers("layer_types", depth, {"linear_attention", "full_attention"});
+  if (!c.flag_or("attn_output_gate", true))
+    c.error("attn_output_gate", "unsupported", "this family without gates behind its attention is not modelled");
   if (c.size_or({"decoder_sparse_step"}, 1, 1, 1e4) != 1 || !c.sizes("mlp_only_layers").empty())
     c.error("mlp_only_layers", "unsupported", "plain layers between the mixtures of this family are not modelled");
   for (std::int64_t i = 0; i < depth; ++i) {
@@ -78,7 +75,7 @@ void build_latent(JsonConfig& c, ModelBuilder& out) {
   const bool lite = type == "glm4_moe_lite",
              three = type == "deepseek_v3" || type == "deepseek_v32" || type == "glm_moe_dsa";
   const std::int64_t dense = lite ? 1 : three ? 3 : 0;
-  const std::vector<std::string> indexers = c.words("indexer_types");
+  const std::vector<std::string> indexers = c.layers("indexer_types", depth, {"full", "shared"});
   for (std::int64_t i = 0; i < depth; ++i) {
     Layer here = layer;
     if (static_cast<std::size_t>(i) < indexers.size() && indexers[static_cast<std::size_t>(i)] == "shared")
@@ -118,15 +115,46 @@ void build_granite_hybrid(JsonConfig& c, ModelBuilder& out) {
     c.error("mamba_proj_bias", "unsupported",
             "a Mamba-2 without the convolution's bias, or with biases of its "
             "projections, is not modelled");
-  const std::vector<std::string> types = c.words("layer_types");
   const std::int64_t depth = read_depth(c);
+  const std::vector<std::string> types =
+      c.layers("layer_types", depth, {"mamba", "linear_attention", "attention", "full_attention"});
   for (std::int64_t i = 0; i < depth; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const std::string type = at < types.size() ? types[at] : "mamba";
-    if (type != "mamba" && type != "linear_attention" && type != "attention" && type != "full_attention")
-      c.error("layer_types", "bad_value", fmt::format("`layer_types` has `{}`", yaml::printable(type)));
     out.add(type == "attention" || type == "full_attention" ? layer : scan);
   }
+}
+
+/// Which layers of Llama 4 are mixtures: every so many-th, or those that `moe_layers` names.
+std::vector<bool> llama4_mixtures(JsonConfig& c, std::int64_t depth) {
+  const std::vector<std::int64_t> listed = c.sizes("moe_layers");
+  const std::int64_t step = c.size_or({"interleave_moe_layer_step"}, 1, 1, 1e4);
+  std::vector<bool> stepped, named(static_cast<std::size_t>(depth), false);
+  for (std::int64_t i = 0; i < depth; ++i) stepped.push_back((i + 1) % step == 0);
+  if (!c.has("moe_layers")) return stepped;
+  if (listed.empty()) c.error("moe_layers", "bad_value", "`moe_layers` names no layer");
+  for (const std::int64_t i : listed) {
+    if (i >= 0 && i < depth)
+      named[static_cast<std::size_t>(i)] = true;
+    else
+      c.error("moe_layers", "out_of_range", fmt::format("`moe_layers` names layer {} of 0 to {}", i, depth - 1));
+  }
+  if (c.has("interleave_moe_layer_step") && named != stepped)
+    c.error("moe_layers", "conflict", "`moe_layers` and `interleave_moe_layer_step` make mixtures of different layers");
+  return named;
+}
+
+/// Which layers of Llama 4 attend in chunks: `layer_types` says so, or `no_rope_layers`, where 1 is rotary and chunked,
+/// despite the name.
+std::vector<bool> llama4_chunked(JsonConfig& c, std::int64_t depth) {
+  const std::vector<std::string> types = c.layers("layer_types", depth, {"chunked_attention", "full_attention"});
+  const std::vector<std::int64_t> rope = c.sizes("no_rope_layers");
+  std::vector<bool> chunked;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(depth); ++i)
+    chunked.push_back(i < types.size()  ? types[i] == "chunked_attention"
+                      : i < rope.size() ? rope[i] != 0
+                                        : (i + 1) % 4 != 0);
+  return chunked;
 }
 
 /// Llama 4: `intermediate_size` is an expert's and the shared expert's; three
@@ -139,15 +167,13 @@ void build_llama4(JsonConfig& c, ModelBuilder& out) {
   moe.experts = c.size({"num_local_experts"}, 1, 1e5);
   moe.top_k = c.size_or({"num_experts_per_tok"}, 1, 1, 1e5);
   moe.expert_width = moe.shared_width = c.size({"intermediate_size"}, 1, 1e7);
-  const std::int64_t depth = read_depth(c), step = c.size_or({"interleave_moe_layer_step"}, 1, 1, 1e4);
+  const std::int64_t depth = read_depth(c);
   const std::int64_t dense = c.size_or({"intermediate_size_mlp"}, moe.expert_width, 1, 1e7);
   const std::int64_t chunk = c.size_or({"attention_chunk_size"}, 8192);
-  const std::vector<std::int64_t> rope = c.sizes("no_rope_layers");  // 1: rotary and chunked, despite the name
-  for (std::int64_t i = 0; i < depth; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    const bool chunked = at < rope.size() ? rope[at] != 0 : (i + 1) % 4 != 0;
-    layer.attention.window = chunked ? chunk : 0;
-    out.add((i + 1) % step == 0 ? moe_of(layer, moe) : dense_of(layer, dense));
+  const std::vector<bool> mixtures = llama4_mixtures(c, depth), chunked = llama4_chunked(c, depth);
+  for (std::size_t i = 0; i < mixtures.size(); ++i) {
+    layer.attention.window = chunked[i] ? chunk : 0;
+    out.add(mixtures[i] ? moe_of(layer, moe) : dense_of(layer, dense));
   }
 }
 
@@ -199,6 +225,9 @@ void build_nemotron_h(JsonConfig& c, ModelBuilder& out) {
   read_common(c, m, false);
   const std::string pattern = nemotron_h_pattern(c, "hybrid_override_pattern", "layers_block_type");
   for (const char letter : pattern) out.add(nemotron_h_layer(c, m, letter));
+  if (!c.flag_or("use_conv_bias", true) || c.flag_or("mamba_proj_bias", false))
+    c.error("use_conv_bias", "unsupported",
+            "a Mamba-2 without the convolution's bias, or with biases of its projections, is not modelled");
   if (pattern.empty() && c.errors().empty())
     c.error("", "missing_key", "`hybrid_override_pattern` or `layers_block_type` is missing");
   if (c.size_or({"num_hidden_layers"}, m.depth(), 1, 1e4) != m.depth())

@@ -43,13 +43,23 @@ const nlohmann::json* JsonConfig::raw(std::string_view key) const {
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
 
+std::vector<std::string> JsonConfig::unasked() const {
+  std::vector<std::string> out;
+  for (const auto& [key, value] : object_->items())
+    if (!value.is_null() && !asked(key)) out.push_back(key);
+  return out;
+}
+
+std::vector<std::string> JsonConfig::absent() const {
+  std::vector<std::string> out;
+  for (const std::string& key : asked_)
+    if (!object_->contains(key)) out.push_back(key);
+  return out;
+}
+
 std::int64_t JsonConfig::size(Keys keys, double least, double most) {
   for (const std::string_view key : keys) {
-    if (!has(key)) continue;
-    for (const std::string_view other : keys)  // two names of one number must agree
-      if (has(other) && *find(other) != *find(key))
-        error(other, "conflict", fmt::format("`{}` and `{}` are two names of one number, and differ", key, other));
-    return size_or({key}, 0, least, most);
+    if (has(key)) return size_or(keys, 0, least, most);
   }
   error("", "missing_key", fmt::format("`{}` is missing", join(keys)));
   return 1;
@@ -59,6 +69,9 @@ std::int64_t JsonConfig::size_or(Keys keys, std::int64_t assumed, double least, 
   for (const std::string_view key : keys) {
     const nlohmann::json* value = find(key);
     if (value == nullptr) continue;
+    for (const std::string_view other : keys)  // two names of one number must agree
+      if (has(other) && *find(other) != *value)
+        error(other, "conflict", fmt::format("`{}` and `{}` are two names of one number, and differ", key, other));
     if (!value->is_number() || value->get<double>() != std::floor(value->get<double>())) {
       error(key, "bad_value", fmt::format("`{}` is not a whole number", key));
       return std::max<std::int64_t>(1, assumed);
@@ -107,6 +120,18 @@ std::vector<std::string> JsonConfig::words(std::string_view key) {
     if (right) out.push_back(item.get<std::string>());
   }
   if (!right) error(key, "bad_value", fmt::format("`{}` is not a list of words", key));
+  return out;
+}
+
+std::vector<std::string> JsonConfig::layers(std::string_view key, std::int64_t depth, Keys known) {
+  std::vector<std::string> out = words(key);
+  if (!out.empty() && static_cast<std::int64_t>(out.size()) != depth)
+    error(key, "bad_value", fmt::format("`{}` names {} layers of {}", key, out.size(), depth));
+  for (const std::string& word : out)
+    if (std::find(known.begin(), known.end(), word) == known.end())
+      error(key, "bad_value",
+            fmt::format("`{}` has `{}`, which is no layer of this family", key, yaml::printable(word)),
+            {fmt::format("its layers are {}", fmt::join(known, ", "))});
   return out;
 }
 
@@ -191,14 +216,12 @@ void read_attention_bias(JsonConfig& c, Layer& layer, bool assumed) {
 std::int64_t read_depth(JsonConfig& c) { return c.size({"num_hidden_layers", "n_layer", "n_layers"}, 1, 1e4); }
 
 std::vector<bool> sliding_layers(JsonConfig& c, std::int64_t depth, std::int64_t every) {
-  const std::vector<std::string> types = c.words("layer_types");
-  if (!types.empty() && static_cast<std::int64_t>(types.size()) != depth)
-    c.error("layer_types", "bad_value", fmt::format("`layer_types` names {} layers of {}", types.size(), depth));
+  const std::vector<std::string> types =
+      c.layers("layer_types", depth, {"full_attention", "sliding_attention", "chunked_attention"});
   std::vector<bool> sliding;
   for (std::int64_t i = 0; i < depth; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    sliding.push_back(at < types.size() ? types[at] == "sliding_attention" || types[at] == "chunked_attention"
-                                        : every > 0 && (i + 1) % every != 0);
+    sliding.push_back(at < types.size() ? types[at] != "full_attention" : every > 0 && (i + 1) % every != 0);
   }
   return sliding;
 }

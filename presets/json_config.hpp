@@ -34,6 +34,8 @@ class JsonConfig {
   bool flag_or(std::string_view key, bool assumed);
   std::string text_or(std::string_view key, std::string assumed);
   std::vector<std::string> words(std::string_view key);
+  /// A word of `known` for each layer; empty if the key is absent.
+  std::vector<std::string> layers(std::string_view key, std::int64_t depth, Keys known);
   std::vector<std::int64_t> sizes(std::string_view key);
   /// A nested object; an empty one if absent.
   JsonConfig object(std::string_view key);
@@ -45,6 +47,9 @@ class JsonConfig {
 
   /// The value as it stands; null if there is none. Not asking for it.
   const nlohmann::json* raw(std::string_view key) const;
+  /// Keys that are there and nobody asked for, and those that somebody asked for and are not there.
+  std::vector<std::string> unasked() const;
+  std::vector<std::string> absent() const;
   void error(std::string_view key, std::string code, std::string message, std::vector<std::string> help = {});
   Place place(std::string_view key) const;
   const Errors& errors() const { return errors_; }
@@ -99,6 +104,9 @@ void add_mtp(JsonConfig& config, ModelBuilder& out, const Layer& layer, bool own
 /// A mistake for every key that shapes layers in some family, is there, and was
 /// not asked for: what this family does with it nobody knows.
 void judge_shapes(JsonConfig& config);
+/// A mistake for every key that nobody asked for and that is a slip of the finger away from one that was looked for in
+/// vain: an absent key has a default, which would stand in without a word.
+void judge_spelling(JsonConfig& config);
 
 /// hidden, vocabulary, tying; the attention heads. Shared by the families.
 void read_common(JsonConfig& config, Model& model, bool tied);

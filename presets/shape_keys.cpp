@@ -9,18 +9,22 @@
 #include <set>
 
 #include "presets/json_config.hpp"
+#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
 
 constexpr std::string_view kShapeKeys[] = {
     "altup_num_inputs",
+    "attention_bias",
     "attention_k_eq_v",
     "attention_out_bias",
     "attention_value_scale",
     "attn_layer_indices",
     "attn_layer_offset",
     "attn_layer_period",
+    "attn_output_gate",
     "attn_type_list",
     "block_configs",
     "block_types",
@@ -32,6 +36,9 @@ constexpr std::string_view kShapeKeys[] = {
     "dense_intermediate_size",
     "enable_moe_block",
     "expert_layer_period",
+    "experts_per_token",
+    "ffn_dim",
+    "ffn_hidden_size",
     "first_k_dense_replace",
     "full_attn_idxs",
     "global_head_dim",
@@ -53,17 +60,24 @@ constexpr std::string_view kShapeKeys[] = {
     "mamba_d_state",
     "mamba_n_heads",
     "mamba_num_heads",
+    "mamba_proj_bias",
     "mlp_bias",
     "mlp_layer_types",
     "mlp_only_layers",
     "moe_intermediate_size",
     "moe_latent_size",
     "moe_layer_freq",
+    "moe_layers",
     "moe_layers_enum",
     "moe_num_experts",
     "moe_num_shared_experts",
     "moe_shared_expert_intermediate_size",
     "mtp_num_hidden_layers",
+    "multi_query_group_num",
+    "n_experts",
+    "n_inner",
+    "n_kv_head",
+    "n_kv_heads",
     "n_routed_experts",
     "n_shared_experts",
     "num_experts",
@@ -73,6 +87,7 @@ constexpr std::string_view kShapeKeys[] = {
     "num_mtp_layers",
     "num_mtp_modules",
     "num_nextn_predict_layers",
+    "num_query_groups",
     "num_shared_expert",
     "num_shared_experts",
     "o_lora_rank",
@@ -112,7 +127,35 @@ bool says_nothing(const nlohmann::json& value) {
   return value.empty();
 }
 
+/// Letters alone: `numHeads`, `num-heads` and `num_heads` are one word.
+std::string letters(std::string_view key) {
+  std::string out;
+  for (const char c : key)
+    if (c != '_' && c != '-') out += lower_case(c);
+  return out;
+}
+
+/// Whether somebody who meant `key` could have typed `word`. Two letters amiss are a slip in long words alone: families
+/// have short keys that are no further apart.
+bool slipped(std::string_view word, std::string_view key) {
+  constexpr std::size_t kLong = 12;
+  const std::size_t most = std::min(word.size(), key.size()) >= kLong ? 2 : 1;
+  return letters(word) == letters(key) || edit_distance(word, key, most + 1) <= most;
+}
+
 }  // namespace
+
+void judge_spelling(JsonConfig& c) {
+  const std::vector<std::string> absent = c.absent();
+  for (const std::string& word : c.unasked()) {
+    const auto meant =
+        std::find_if(absent.begin(), absent.end(), [&](const std::string& key) { return slipped(word, key); });
+    if (meant == absent.end()) continue;
+    c.error(word, "unknown_key",
+            fmt::format("`{}` is no key of this family, which has `{}`", yaml::printable(word), *meant),
+            {fmt::format("write `{}`, or leave the key out", *meant)});
+  }
+}
 
 void judge_shapes(JsonConfig& c) {
   for (const std::string_view key : kShapeKeys) {

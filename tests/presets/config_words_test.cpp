@@ -1,0 +1,177 @@
+// Words of a config.json that somebody mistook: a slip in a key, a word of a list that names no kind of layer, two
+// names of one number. Each is refused by name, and none gives another model.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "presets/config_json.hpp"
+
+namespace {
+
+using nlohmann::json;
+
+/// Configs that the families' own classes accept, several of each family.
+std::vector<json> family_configs() {
+  std::ifstream lines(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_counts.jsonl");
+  std::vector<json> configs;
+  for (std::string line; std::getline(lines, line);) configs.push_back(json::parse(line)["config"]);
+  return configs;
+}
+
+/// One mistake of the finger: a letter left out, doubled, or swapped with the next.
+std::string slip(std::string word, std::mt19937& random) {
+  const std::size_t at = random() % (word.size() - 1);
+  switch (random() % 3) {
+    case 0: word.erase(at, 1); break;
+    case 1: word.insert(at, 1, word[at]); break;
+    default: std::swap(word[at], word[at + 1]);
+  }
+  return word;
+}
+
+bool names(const plan::Errors& errors, const std::string& word) {
+  for (const plan::Error& error : errors)
+    if (error.message.find("`" + word + "`") != std::string::npos) return true;
+  return false;
+}
+
+plan::Result<plan::Model> read(const json& config) { return plan::read_config_json(config.dump(), "config.json"); }
+
+}  // namespace
+
+TEST_CASE("a slip in a key of a config gives no other model") {
+  std::mt19937 random(20261126);
+  int refused = 0;
+  for (const json& config : family_configs()) {
+    const auto right = read(config);
+    REQUIRE(right.has_value());
+    for (const auto& [key, value] : config.items()) {
+      if (value.is_null() || key == "model_type") continue;
+      const std::string wrong = slip(key, random);
+      if (config.contains(wrong)) continue;
+      json edited = config;
+      edited.erase(key);
+      edited[wrong] = value;
+      const auto model = read(edited);
+      if (model.has_value() && *model == *right) continue;
+      CAPTURE(config.dump());
+      CAPTURE(wrong);
+      CHECK_FALSE(model.has_value());
+      if (model.has_value()) continue;
+      CHECK(names(model.error(), wrong));
+      ++refused;
+    }
+  }
+  CHECK(refused > 2000);
+}
+
+TEST_CASE("a key in another case, or with other strokes, is a slip too") {
+  for (const json& config : family_configs()) {
+    if (!config.contains("num_key_value_heads")) continue;
+    for (const char* wrong : {"numKeyValueHeads", "num-key-value-heads", "NUM_KEY_VALUE_HEADS"}) {
+      json edited = config;
+      edited.erase("num_key_value_heads");
+      edited[wrong] = config["num_key_value_heads"];
+      const auto model = read(edited);
+      if (model.has_value()) {
+        CHECK(*model == *read(config));
+      } else {
+        CHECK(names(model.error(), wrong));
+      }
+    }
+  }
+}
+
+TEST_CASE("a list of layers has known words, one for each") {
+  const json dense = {{"model_type", "qwen3"},  {"hidden_size", 64},         {"intermediate_size", 128},
+                      {"num_hidden_layers", 4}, {"num_attention_heads", 4},  {"vocab_size", 100},
+                      {"sliding_window", 16},   {"use_sliding_window", true}};
+  json mixture = dense;
+  mixture.update(
+      {{"model_type", "dots1"}, {"n_routed_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 32}});
+  mixture.erase("use_sliding_window");
+  struct List {
+    json config;
+    const char* key;
+    const char* right;
+  };
+  json windows = dense;
+  windows["model_type"] = "olmo3";
+  windows.erase("use_sliding_window");
+  for (const List& list :
+       {List{dense, "layer_types", "full_attention"}, List{windows, "layer_types", "sliding_attention"},
+        List{mixture, "layer_types", "full_attention"}, List{mixture, "mlp_layer_types", "sparse"},
+        List{mixture, "mlp_layer_types", "dense"}}) {
+    json edited = list.config;
+    edited[list.key] = std::vector<std::string>(4, list.right);
+    CAPTURE(edited.dump());
+    CHECK(read(edited).has_value());
+    for (const char* word : {"linear_attention", "conv", "mamba", "hybrid", "Full_Attention", "moe", "mlp", ""}) {
+      CAPTURE(word);
+      edited[list.key][2] = word;
+      const auto model = read(edited);
+      REQUIRE_FALSE(model.has_value());
+      CHECK(names(model.error(), list.key));
+    }
+    for (const std::size_t many : {1, 3, 5}) {
+      edited[list.key] = std::vector<std::string>(many, list.right);
+      CHECK_FALSE(read(edited).has_value());
+    }
+  }
+}
+
+TEST_CASE("two names of one number agree") {
+  const json llama = {{"model_type", "llama"},  {"hidden_size", 64},        {"intermediate_size", 128},
+                      {"num_hidden_layers", 2}, {"num_attention_heads", 4}, {"vocab_size", 100},
+                      {"head_dim", 16},         {"num_key_value_heads", 2}};
+  json edited = llama;
+  edited["attention_head_dim"] = 16;
+  CHECK(read(edited).has_value());
+  edited["attention_head_dim"] = 32;
+  CHECK_FALSE(read(edited).has_value());
+  edited = llama;
+  edited["num_kv_heads"] = 4;
+  CHECK_FALSE(read(edited).has_value());
+  for (const char* other :
+       {"n_kv_heads", "n_kv_head", "num_query_groups", "multi_query_group_num", "ffn_hidden_size"}) {
+    edited = llama;
+    edited[other] = 1;
+    const auto model = read(edited);
+    REQUIRE_FALSE(model.has_value());
+    CHECK(names(model.error(), other));
+  }
+}
+
+TEST_CASE("Llama 4's mixtures are where its lists say") {
+  json llama4 = {{"model_type", "llama4_text"}, {"hidden_size", 64},           {"intermediate_size", 128},
+                 {"num_hidden_layers", 4},      {"num_attention_heads", 4},    {"vocab_size", 100},
+                 {"num_local_experts", 4},      {"intermediate_size_mlp", 256}};
+  const auto mixtures = [](const plan::Model& model) {
+    std::string out;
+    for (const int kind : model.layers)
+      out += model.kinds[static_cast<std::size_t>(kind)].ffn == plan::Ffn::Moe ? 'E' : '-';
+    return out;
+  };
+  CHECK(mixtures(*read(llama4)) == "EEEE");
+  llama4["moe_layers"] = {1, 3};
+  CHECK(mixtures(*read(llama4)) == "-E-E");
+  llama4["interleave_moe_layer_step"] = 2;
+  CHECK(mixtures(*read(llama4)) == "-E-E");
+  llama4["interleave_moe_layer_step"] = 4;
+  CHECK_FALSE(read(llama4).has_value());  // the two contradict each other
+  llama4.erase("interleave_moe_layer_step");
+  llama4["moe_layers"] = {1, 4};
+  CHECK_FALSE(read(llama4).has_value());
+  llama4.erase("moe_layers");
+  llama4["layer_types"] = {"chunked_attention", "full_attention", "full_attention", "full_attention"};
+  const auto chunked = read(llama4);
+  REQUIRE(chunked.has_value());
+  CHECK(chunked->kinds[static_cast<std::size_t>(chunked->layers[0])].attention.window == 8192);
+  CHECK(chunked->kinds[static_cast<std::size_t>(chunked->layers[1])].attention.window == 0);
+  llama4["layer_types"][1] = "sliding_attention";
+  CHECK_FALSE(read(llama4).has_value());
+}
