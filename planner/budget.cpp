@@ -43,7 +43,7 @@ double gpu_hours(const Estimate& e, int gpus, const RunLength& run) {
   return e.tokens_per_s > 0 ? run.tokens / e.tokens_per_s / 3600 * gpus : 0;
 }
 
-double value_of(Metric metric, const Estimate& e, int gpus, const RunLength& run) {
+double value_of(Metric metric, const Estimate& e, JobGpus gpus, const RunLength& run) {
   if (const MemoryCategory* category = category_of(metric)) return most(e, category->bytes);
   switch (metric) {
     case Metric::MemoryFit:
@@ -52,9 +52,9 @@ double value_of(Metric metric, const Estimate& e, int gpus, const RunLength& run
     case Metric::StepTime: return e.step_time.value;
     case Metric::Mfu: return e.mfu.model_causal;
     case Metric::TokensPerSecond: return e.tokens_per_s;
-    case Metric::Gpus: return gpus;
-    case Metric::GpuHours: return gpu_hours(e, gpus, run);
-    case Metric::Cost: return gpu_hours(e, gpus, run) * run.price;
+    case Metric::Gpus: return gpus.given;
+    case Metric::GpuHours: return gpu_hours(e, gpus.used, run);
+    case Metric::Cost: return gpu_hours(e, gpus.used, run) * run.price;
     case Metric::BytesTp: return sent(e, Axis::Tp);
     case Metric::BytesCp: return sent(e, Axis::Cp);
     case Metric::BytesEp: return sent(e, Axis::Ep);
@@ -124,7 +124,7 @@ const MetricRow* find_metric(std::string_view name) {
   return nullptr;
 }
 
-Figure measure(Metric metric, const Estimate& estimate, int gpus, const RunLength& run) {
+Figure measure(Metric metric, const Estimate& estimate, JobGpus gpus, const RunLength& run) {
   const double value = value_of(metric, estimate, gpus, run);
   if (metric != Metric::MemoryPeak && metric != Metric::MemoryFit) return {value, value, value};
   return {value, static_cast<double>(estimate.peak_low.value), static_cast<double>(estimate.peak_high.value)};
@@ -146,7 +146,7 @@ Verdict judge(const Limit& limit, const Figure& now, std::optional<double> befor
   return limit.fail ? of_fail : verdict;
 }
 
-std::vector<Verdict> judge_all(const Budget& budget, const Estimate& now, int gpus, const Baseline* baseline) {
+std::vector<Verdict> judge_all(const Budget& budget, const Estimate& now, JobGpus gpus, const Baseline* baseline) {
   std::vector<Verdict> verdicts;
   for (const Limit& limit : budget.limits) {
     const Figure figure = measure(limit.metric, now, gpus, budget.run);

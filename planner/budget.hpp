@@ -60,9 +60,13 @@ struct RunLength {
 struct Figure {
   double value = 0, low = 0, high = 0;
 };
+/// The GPUs of a job, and those of them that its layout trains on: the others stay idle, and cost it nothing.
+struct JobGpus {
+  int given = 0, used = 0;
+};
 /// In bytes, seconds, ratio, tokens/s, GPUs, hours or USD. Memory categories: the stage that holds the most of each.
 /// Communication: what a rank sends in a step.
-[[nodiscard]] Figure measure(Metric metric, const Estimate& estimate, int gpus, const RunLength& run);
+[[nodiscard]] Figure measure(Metric metric, const Estimate& estimate, JobGpus gpus, const RunLength& run);
 
 enum class Sense : std::uint8_t { AtMost, AtLeast };
 
@@ -114,11 +118,11 @@ struct Budget {
 /// An earlier estimate to compare with.
 struct Baseline {
   Estimate estimate{};
-  int gpus = 0;
+  JobGpus gpus{};
 };
 
 /// Every limit in the order written, the GPU's memory first.
-[[nodiscard]] std::vector<Verdict> judge_all(const Budget& budget, const Estimate& now, int gpus,
+[[nodiscard]] std::vector<Verdict> judge_all(const Budget& budget, const Estimate& now, JobGpus gpus,
                                              const Baseline* baseline);
 
 /// Does no limit fail?

@@ -114,18 +114,25 @@ EarlierJob earlier_job(const EarlierPlan& baseline) {
   EarlierJob job{.layout = baseline.best.layout};
   take(baseline, "seq", job.seq, parse_integer);
   take(baseline, "global_batch", job.global_batch, parse_integer);
-  job.gpus = earlier_gpus(baseline);
+  job.gpus = earlier_gpus(baseline).used;
   take(baseline, "precision", job.precision, [](std::string_view s) { return parse(kPrecisionNames, s); });
   take(baseline, "optimizer", job.optimizer, [](std::string_view s) { return parse(kOptimizerNames, s); });
   return job;
 }
 
-int earlier_gpus(const EarlierPlan& baseline) { return baseline.best.layout.world(); }
+JobGpus earlier_gpus(const EarlierPlan& baseline) {
+  const auto number = [&](std::string_view key) {
+    const Input* input = find_input(baseline.inputs, key);
+    return input == nullptr ? 0 : static_cast<int>(parse_integer(input->value).value_or(0));
+  };
+  const int used = baseline.best.layout.world();
+  return {std::max(used, number("gpus") - number("spares")), used};
+}
 
 std::vector<Cause> find_causes(const ResolvedJob& job, const Plan& now, const EarlierPlan& baseline, Metric metric,
                                const std::vector<Restoration>& restored) {
   std::vector<Cause> causes;
-  const double value = measure(metric, now.best, job.problem.gpus, job.run).value;
+  const double value = measure(metric, now.best, {job.problem.gpus, now.problem.gpus}, job.run).value;
   for (const Restoration& one : restored) {
     Cause cause = cause_at(job, one.key);
     const bool axis = of_layout(one.key);
@@ -133,7 +140,7 @@ std::vector<Cause> find_causes(const ResolvedJob& job, const Plan& now, const Ea
     cause.after = axis ? choice_text(one.key, job.problem, now.best.layout) : input_text(job.problem.inputs, one.key);
     if (one.estimate) {
       cause.known = true;
-      cause.effect = value - measure(metric, *one.estimate, one.problem.gpus, job.run).value;
+      cause.effect = value - measure(metric, *one.estimate, {one.problem.gpus, one.problem.gpus}, job.run).value;
       cause.memory = memory_change(now.best, *one.estimate);
     }
     causes.push_back(std::move(cause));

@@ -119,7 +119,7 @@ struct CheckReport {
 
 /// What the baseline says of the job, for setting its choices back.
 [[nodiscard]] EarlierJob earlier_job(const EarlierPlan& baseline);
-[[nodiscard]] int earlier_gpus(const EarlierPlan& baseline);
+[[nodiscard]] JobGpus earlier_gpus(const EarlierPlan& baseline);
 
 /// An input as reports print it; "not stated" where there is none.
 [[nodiscard]] std::string input_text(const std::vector<Input>& inputs, std::string_view key);

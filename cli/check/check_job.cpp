@@ -84,7 +84,9 @@ Result<CheckedJob> check_job(const ResolvedJob& job, const EarlierPlan* baseline
   std::optional<Layout> layout = job.layout;
   if (now && !layout && job.problem.pools.empty()) layout = now->best.layout;
   if (layout && !job.problem.fixed.chunk_layers) layout->chunk_layers.clear();  // they follow from what changes
-  if (baseline != nullptr && layout) restored = restorations(job.problem, *layout, earlier_job(*baseline));
+  Problem trained = job.problem;
+  if (now) trained.gpus = now->problem.gpus;
+  if (baseline != nullptr && layout) restored = restorations(trained, *layout, earlier_job(*baseline));
   if (baseline != nullptr && layout && now)
     for (Restoration& word : word_restorations(job, *now, *layout, *baseline)) restored.push_back(std::move(word));
   if (now) {

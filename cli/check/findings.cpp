@@ -217,7 +217,8 @@ std::vector<Finding> find_findings(const ResolvedJob& job, const Plan& now, cons
   budget.run = job.run;
   if (baseline == nullptr) std::erase_if(budget.limits, [](const Limit& limit) { return limit.since_baseline; });
   std::vector<Finding> findings;
-  for (Verdict& verdict : judge_all(budget, now.best, job.problem.gpus, baseline == nullptr ? nullptr : &before)) {
+  for (Verdict& verdict :
+       judge_all(budget, now.best, {job.problem.gpus, now.problem.gpus}, baseline == nullptr ? nullptr : &before)) {
     Finding finding = finding_of(job, std::move(verdict));
     if (finding.state != State::Pass) explain(finding, job, now, baseline, restored);
     allow(finding);
@@ -236,8 +237,8 @@ void judge_measured(const ResolvedJob& job, const Plan& now, const MeasuredJob& 
     const double predicted = finding.verdict->now.value;
     const bool just_ran = limit.metric == Metric::MemoryFit && !(measured.peak > 0) && !measured.out_of_memory;
     if (limit.metric == Metric::MemoryFit && limit.fail) limit.fail->value = static_cast<double>(run.capacity.value);
-    finding = finding_of(
-        job, judge(limit, measure(limit.metric, run, job.problem.gpus, job.run), {}, job.budget->budget.risk));
+    finding = finding_of(job, judge(limit, measure(limit.metric, run, {job.problem.gpus, now.problem.gpus}, job.run),
+                                    {}, job.budget->budget.risk));
     finding.measured = true, finding.predicted = predicted;
     if (just_ran) {  // it did not run out, and nothing says how near it came
       finding.verdict.reset(), finding.predicted.reset();

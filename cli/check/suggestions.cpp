@@ -55,7 +55,8 @@ std::vector<Suggestion> find_suggestions(const ResolvedJob& job, const Layout& l
                     RunLength run = job.run;
                     Budget budget = job.budget->budget;
                     budget.run = run;
-                    return passes(judge_all(budget, estimate, changed.gpus, baseline == nullptr ? nullptr : &before));
+                    return passes(judge_all(budget, estimate, {changed.gpus, changed.gpus},
+                                            baseline == nullptr ? nullptr : &before));
                   },
                   {}};
   for (const Restoration& one : restored)

@@ -46,6 +46,7 @@ std::vector<Restoration> word_restorations(const ResolvedJob& job, const Plan& n
     if (problem && value_of(problem->inputs, key) == was && now.problem.framework == job.problem.framework) {
       const auto still_free = static_cast<SwitchMask>(now.problem.switched & problem->free_switches);
       one.problem = still_free == 0 ? *problem : with_switches(*problem, still_free);
+      one.problem.gpus = now.problem.gpus;
       if (broken_rule(one.problem, layout) < 0) one.estimate = estimate(one.problem, layout);
     }
     out.push_back(std::move(one));

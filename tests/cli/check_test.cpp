@@ -76,6 +76,37 @@ TEST_CASE("figures are those of plan estimate") {
   CHECK(report["summary"]["failed"] == 0);
 }
 
+TEST_CASE("idle GPUs cost a budget what they cost the plan, and a job that has not changed keeps its baseline") {
+  const Folder folder;
+  for (const int gpus : {8, 24, 40, 56}) {
+    const std::string number = std::to_string(gpus);
+    const std::vector<std::string> job = {"--model",     "gpt2",     "--gpus",   number, "--global-batch", "64",
+                                          "--framework", "megatron", "--tokens", "1T",   "--price",        "2"};
+    std::vector<std::string> words = job;
+    words.emplace_back("--json");
+    const Ran planned = run(words);
+    REQUIRE(planned.status == 0);
+    const Json plan = Json::parse(planned.out);
+    folder.write("plan.json", planned.out);
+    folder.write("b.yaml", "budget: 1\nmodel: gpt2\ngpus: " + number +
+                               "\nglobal_batch: 64\nframework: megatron\ntokens: 1T\nprice: 2 USD/h\n"
+                               "limits:\n  gpu_hours: at most 1T GPU-hours\n  cost: at most 1T USD\n  gpus: at most " +
+                               number +
+                               "\nsince_baseline:\n  gpu_hours: at most +0 %\n  cost: at most +0 %\n"
+                               "  gpus: at most +0\n  step_time: at most +0 %\n");
+    const Ran checked = run({"check", "--budget", "b.yaml", "--baseline", "plan.json", "--json"});
+    CAPTURE(gpus);
+    CAPTURE(checked.err);
+    CHECK(checked.status == 0);
+    const Json report = Json::parse(checked.out);
+    CHECK(limit_of(report, "gpu_hours")["now"].get<double>() ==
+          doctest::Approx(plan["run"]["gpu_hours"].get<double>()).epsilon(1e-12));
+    CHECK(limit_of(report, "cost")["now"].get<double>() ==
+          doctest::Approx(plan["run"]["cost_usd"].get<double>()).epsilon(1e-12));
+    CHECK(limit_of(report, "gpus")["now"] == gpus);
+  }
+}
+
 TEST_CASE("each kind of change fails with its line and cause, and each suggestion, applied, passes") {
   const Folder folder;
   const std::string limits = "  memory.peak: at most 40 GiB\nsince_baseline:\n  memory.peak: at most +2 %\n";

@@ -42,10 +42,10 @@ TEST_CASE("every metric has one row and is found by its name") {
 TEST_CASE("figures are what the estimate says") {
   const Estimate e = small_estimate();
   const RunLength run{.tokens = 3.6e6, .price = 2};
-  const auto value = [&](Metric metric) { return measure(metric, e, 16, run).value; };
+  const auto value = [&](Metric metric) { return measure(metric, e, {16, 16}, run).value; };
   CHECK(value(Metric::MemoryPeak) == 60);
-  CHECK(measure(Metric::MemoryPeak, e, 16, run).high == 63);
-  CHECK(measure(Metric::MemoryPeak, e, 16, run).low == 58);
+  CHECK(measure(Metric::MemoryPeak, e, {16, 16}, run).high == 63);
+  CHECK(measure(Metric::MemoryPeak, e, {16, 16}, run).low == 58);
   CHECK(value(find_metric("memory.weights")->metric) == 12);
   CHECK(value(find_metric("memory.grads")->metric) == 9);
   CHECK(value(find_metric("memory.activations")->metric) == 40);
@@ -59,7 +59,7 @@ TEST_CASE("figures are what the estimate says") {
   CHECK(value(Metric::Cost) == doctest::Approx(32));
   for (const MetricRow& row : metrics()) {
     if (row.metric == Metric::MemoryPeak || row.metric == Metric::MemoryFit) continue;
-    const Figure figure = measure(row.metric, e, 16, run);
+    const Figure figure = measure(row.metric, e, {16, 16}, run);
     CHECK(figure.low == figure.value);
     CHECK(figure.high == figure.value);
   }
@@ -119,13 +119,13 @@ TEST_CASE("changes since a baseline compare predicted values, exactly") {
 TEST_CASE("the GPU's memory is a limit of every job") {
   Budget budget{.limits = {{.metric = Metric::MemoryFit, .fail = Bound{}}}};
   Estimate e = small_estimate();
-  CHECK(passes(judge_all(budget, e, 8, nullptr)));
+  CHECK(passes(judge_all(budget, e, {8, 8}, nullptr)));
   e.capacity = Bytes(62);
-  CHECK(!passes(judge_all(budget, e, 8, nullptr)));
+  CHECK(!passes(judge_all(budget, e, {8, 8}, nullptr)));
   budget.risk = Risk::AtRisk;
-  CHECK(passes(judge_all(budget, e, 8, nullptr)));
+  CHECK(passes(judge_all(budget, e, {8, 8}, nullptr)));
   e.capacity = Bytes(57);
-  CHECK(!passes(judge_all(budget, e, 8, nullptr)));
+  CHECK(!passes(judge_all(budget, e, {8, 8}, nullptr)));
 }
 
 TEST_CASE("memory.fit agrees with what a plan says of fitting") {
@@ -138,7 +138,7 @@ TEST_CASE("memory.fit agrees with what a plan says of fitting") {
     for (const int zero : {0, 1, 2, 3}) {
       const Estimate e = estimate(problem, {.tp = 1, .dp = 8, .zero = zero, .micro_batch = micro_batch});
       const Budget budget{.limits = {{.metric = Metric::MemoryFit, .fail = Bound{}}}};
-      const Verdict verdict = judge_all(budget, e, 8, nullptr).front();
+      const Verdict verdict = judge_all(budget, e, {8, 8}, nullptr).front();
       CHECK((verdict.state == State::Pass) == (e.fits == Fits::Yes));
       CHECK(verdict.at_risk == (e.fits == Fits::AtRisk));
     }
