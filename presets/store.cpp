@@ -21,6 +21,7 @@
 #include "presets/reader.hpp"
 #include "presets/suggest.hpp"
 #include "presets/unmodelled.hpp"
+#include "presets/unpublished.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -327,6 +328,15 @@ Result<Found<Model>> load_model(std::string_view word, const StoreOptions& optio
     return model;
   }
   return tl::unexpected(entry.error());
+}
+
+std::vector<std::string> unpublished(std::string_view word, const StoreOptions& options) {
+  std::vector<std::string> keys;
+  const Result<PresetEntry> entry = find_text(PresetKind::Model, word, options);
+  if (!entry || entry->origin == "embedded") return keys;
+  for (const char* key : {"seq", "global_batch"})  // a config.json has neither
+    if (("\n" + entry->text).find(fmt::format("\n{}:", key)) == std::string::npos) keys.emplace_back(key);
+  return keys;
 }
 
 Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options) {

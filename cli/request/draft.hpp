@@ -51,6 +51,8 @@ void missing(Draft& draft, std::string_view key, const char* example);
 void resolve_gpus(Draft& draft);
 void resolve_cluster(Draft& draft);
 void resolve_slice(Draft& draft);
+/// Says which numbers of a file differ from its preset's and change nothing.
+void tell_unpriced(Draft& draft);
 void resolve_pools(Draft& draft);
 /// Nodes of as many GPUs as the files start ranks on, where the cluster is not named and only its GPU is known.
 void resolve_nodes(Draft& draft);

@@ -22,6 +22,7 @@
 #include "planner/rules/words.hpp"
 #include "presets/quantity.hpp"
 #include "presets/store.hpp"
+#include "presets/unpublished.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -60,10 +61,20 @@ void resolve_model(Draft& draft) {
   }
 }
 
+/// The recipe's sequence or batch where nobody states one: the model's own as its file publishes it, else a usual one.
+void assume_recipe(Draft& draft, const char* key, std::int64_t value) {
+  const Word* word = draft.asked.find("model");
+  const std::vector<std::string> open =
+      word == nullptr ? std::vector<std::string>{} : unpublished(word->text, StoreOptions::from_environment());
+  const bool usual = std::find(open.begin(), open.end(), key) != open.end();
+  draft.assume(key, fmt::format("{}", value), usual ? Origin::Default : Origin::Preset,
+               usual ? std::string() : draft.problem.model.name);
+}
+
 void resolve_seq(Draft& draft) {
   std::int64_t& seq = draft.problem.training.seq;
   seq = draft.problem.model.default_seq;
-  if (!draft.request.seq) return draft.assume("seq", fmt::format("{}", seq), Origin::Preset, draft.problem.model.name);
+  if (!draft.request.seq) return assume_recipe(draft, "seq", seq);
   seq = draft.request.seq->value;
   draft.problem.inputs.push_back(draft.request.seq->input);
 }
@@ -111,10 +122,9 @@ void resolve_batch(Draft& draft) {
       return settle(std::move(input));
     }
   }
-  const bool adapters = trains_adapters(draft.request);
-  if (adapters) batch = kAdapterBatch;
-  draft.assume("global_batch", fmt::format("{}", batch), adapters ? Origin::Default : Origin::Preset,
-               adapters ? kAdapterBatchSource : draft.problem.model.name);
+  if (!trains_adapters(draft.request)) return assume_recipe(draft, "global_batch", batch);
+  batch = kAdapterBatch;
+  draft.assume("global_batch", fmt::format("{}", batch), Origin::Default, kAdapterBatchSource);
 }
 
 /// bf16 where nobody says; on GPUs that have none, fp16, and the answer says so.
@@ -324,6 +334,7 @@ Result<Problem> resolve_problem(const Asked& asked) {
   resolve_slice(draft);
   resolve_nodes(draft);
   resolve_pools(draft);
+  tell_unpriced(draft);
   resolve_layout(draft);
   resolve_seq(draft);
   resolve_batch(draft);

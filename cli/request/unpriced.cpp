@@ -1,0 +1,61 @@
+// Numbers of a GPU's or a cluster's file that describe it and that no figure follows from: whoever edits one of them to
+// see what it does is told that it does nothing. Tested by tests/cli/unpriced_test.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/request/draft.hpp"
+#include "presets/quantity.hpp"
+#include "presets/store.hpp"
+
+namespace plan {
+namespace {
+
+/// The preset that a file started from: by its own name, or by that of the rates which it takes.
+std::optional<Gpu> preset_of(const Gpu& gpu) {
+  StoreOptions shipped;
+  shipped.files = false;
+  for (const std::string& name : {gpu.name, gpu.efficiency}) {
+    if (name.empty()) continue;
+    if (Result<Found<Gpu>> found = load_gpu(name, shipped)) return std::move(found->value);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void tell_unpriced(Draft& draft) {
+  const Cluster& cluster = draft.problem.cluster;
+  const auto files = {"cluster", "gpu"};
+  if (!draft.problem.pools.empty()) return;  // the cluster is what the pools have together
+  if (std::none_of(files.begin(), files.end(), [&](const char* key) { return draft.asked.find(key) != nullptr; }))
+    return;
+  std::vector<std::string> edited;
+  const auto compare = [&](const char* key, const std::string& now, const std::string& before) {
+    if (now != before) edited.push_back(fmt::format("{} {} instead of {}", key, now, before));
+  };
+  const auto number = [](int n) { return fmt::format("{}", n); };
+  const auto power = [](double watts) { return format_quantity(watts, Dimension::Power); };
+  if (const std::optional<Gpu> preset = preset_of(cluster.gpu)) {
+    const std::vector<Layer>& kinds = draft.problem.model.kinds;
+    const bool scans =
+        std::any_of(kinds.begin(), kinds.end(), [](const Layer& layer) { return layer.mixer == Mixer::Mamba2; });
+    if (!scans) compare("sm_count", number(cluster.gpu.sm_count), number(preset->sm_count));
+    compare("power", power(cluster.gpu.power_w), power(preset->power_w));
+  }
+  StoreOptions shipped;
+  shipped.files = false;
+  if (const Result<Found<Cluster>> preset = load_cluster(cluster.name, shipped)) {
+    compare("nics_per_node", number(cluster.nics_per_node), number(preset->value.nics_per_node));
+    compare("host_power", power(cluster.host_power_w), power(preset->value.host_power_w));
+  }
+  if (edited.empty()) return;
+  draft.problem.notes.push_back(
+      {"hardware_not_priced",
+       fmt::format(
+           "{}: {}; no figure follows from {}: rates are those of `peak`, `memory_bandwidth` and the tiers, the "
+           "cost is that of `price`",
+           cluster.name, fmt::join(edited, ", "), edited.size() > 1 ? "them" : "it")});
+}
+
+}  // namespace plan
