@@ -191,6 +191,11 @@ std::vector<Fact> subject_facts(const Plan& plan, const RunOptions& options) {
       {"precision", peak_text(problem)},
       {"headroom", headroom_text(problem.headroom), problem.headroom == Headroom{}},
       {"framework", framework_text(problem), problem.framework == Framework::Any && problem.release == 0}};
+  // Words that somebody wrote and that no other line shows, whether or not a figure follows from them here.
+  for (const Input& input : problem.inputs)
+    if ((input.key == "cuda_graphs" || input.key == "imbalance") &&
+        (input.origin == Origin::Flag || input.origin == Origin::File))
+      facts.push_back({input.key, input.value});
   const double price = options.price_per_hour.value_or(problem.cluster.gpu.price_per_hour);
   if (price > 0)
     facts.push_back(

@@ -100,6 +100,15 @@ TEST_CASE("a number of a hardware file that is edited moves a figure, or a note 
   CHECK(told >= 16);
 }
 
+TEST_CASE("a switch that moves no figure is on the screen") {
+  for (const auto& [flag, value] : {std::pair{"--cuda-graphs", "attn+moe_router"}, std::pair{"--imbalance", "1.25"}}) {
+    Streams streams;
+    run_command_line({"estimate", "--model", "qwen3-30b-a3b", "--gpus", "64", "--layout", "tp2,ep8", flag, value},
+                     streams);
+    CHECK(streams.out.find(value) != std::string::npos);
+  }
+}
+
 TEST_CASE("what a model's file does not publish is plan's own default") {
   const TemporaryFolder folder;
   const auto ask = [](const std::string& model) {
