@@ -1,14 +1,14 @@
-#include <algorithm>
+// Time of fused attention kernels, and of work bound by memory (plan-formulas(7) B1, plan-measuring(7) 1.4): a
+// four-parameter fit, the GPU's own where its kernels were measured. Assumes the causal mask, and that what a window or
+// packing hides of it costs nothing. Tested by tests/formulas/efficiency_test.cpp.
 #include <cstddef>
 
-#include "formulas/efficiency.hpp"
+#include "formulas/kernel_laws.hpp"
 
 namespace plan {
 namespace {
 
 constexpr std::size_t kForward = 0, kBackward = 1;
-constexpr double kBackwardFlops = 2.5;  // five GEMMs against two
-constexpr double kFittedDim = 128;      // head size of every published table
 
 // Four-parameter fits of A100 to GB300 (plan-measuring(7) 1.4) agree on the share of the dense bf16 peak; the other
 // three are the middle of Hopper's and Blackwell's.
@@ -22,7 +22,7 @@ AttentionFit forward_fit(const Gpu& gpu) {
   if (fit.rate.value > 0) return fit;
   const double bf16 = gpu.peak[static_cast<std::size_t>(DType::Bf16)].value;
   const double fp16 = gpu.peak[static_cast<std::size_t>(DType::Fp16)].value;
-  const double peak = bf16 > 0 ? bf16 : fp16 > 0 ? fp16 : 1e12;
+  const double peak = bf16 > 0 ? bf16 : fp16 > 0 ? fp16 : kUnknownRate;
   return {.t0 = kTypicalFloor, .rate = FlopsPerSecond(kTypicalPeakShare * peak), .s0 = kTypicalS0, .b0 = kTypicalB0};
 }
 
@@ -40,28 +40,19 @@ Flops attention_flops(const AttentionWork& w) {
   return Flops(2 * w.batch * w.heads * w.seq * w.context * (w.qk_dim + w.v_dim));
 }
 
-Flops attention_kernel_flops(const AttentionWork& w, bool backward) {
-  const Flops forward(4 * w.batch * w.heads * w.seq * w.context * std::max(w.qk_dim, w.v_dim));
-  return backward ? kBackwardFlops * forward : forward;
-}
+AttentionFit attention_fit(const Gpu& gpu, bool backward) { return backward ? backward_fit(gpu) : forward_fit(gpu); }
 
 Seconds attention_time(const AttentionFit& fit, const AttentionWork& w, bool backward) {
-  const Flops flops = attention_kernel_flops(w, backward);
-  if (flops <= Flops(0)) return Seconds(0);
-  // The fit's s is the length of a plain causal sequence; what counts is the keys a query meets, half of it.
-  const double keys = 2 * w.context;
-  const double rows = w.batch * w.heads * w.seq;
-  const double dim = std::max(w.qk_dim, w.v_dim);
-  const double slow = (1 + fit.s0 / keys) * (1 + 1024 * fit.b0 / rows) * (1 + fit.d0 / dim) / (1 + fit.d0 / kFittedDim);
-  return fit.t0 + flops / fit.rate * slow;
+  if (attention_flops(w) <= Flops(0)) return Seconds(0);
+  return Seconds(attention_law<double>(fit, w, backward));
 }
 
 Seconds attention_forward_time(const Gpu& gpu, const AttentionWork& work) {
-  return attention_time(forward_fit(gpu), work, false);
+  return attention_time(attention_fit(gpu, false), work, false);
 }
 
 Seconds attention_backward_time(const Gpu& gpu, const AttentionWork& work) {
-  return attention_time(backward_fit(gpu), work, true);
+  return attention_time(attention_fit(gpu, true), work, true);
 }
 
 Seconds memory_bound_time(const Gpu& gpu, RealBytes bytes, double kernels) {

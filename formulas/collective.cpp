@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "formulas/collective_law.hpp"
-#include "formulas/efficiency.hpp"
+#include "formulas/kernel_laws.hpp"
 #include "formulas/scale_up.hpp"
 #include "formulas/torus.hpp"
 
@@ -244,7 +244,7 @@ Seconds network_time(const Cluster& cluster, Collective op, RealBytes bytes, Gro
 
 }  // namespace
 
-Seconds CollectiveLaw::time() const { return Seconds(soft_sum(alpha.value, transfer.value, p)); }
+Seconds CollectiveLaw::time() const { return Seconds(message_law<double>(*this, transfer.value, "")); }
 
 Seconds collective_time(const Cluster& cluster, Collective op, RealBytes bytes, Group group) {
   if (group.size <= 1 || bytes.value <= 0) return Seconds(0);

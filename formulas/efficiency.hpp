@@ -4,7 +4,6 @@
 
 #include "formulas/cluster.hpp"
 #include "formulas/real_bytes.hpp"
-#include "formulas/traced.hpp"
 #include "formulas/units.hpp"
 
 namespace plan {
@@ -33,7 +32,7 @@ struct GemmShape {
 [[nodiscard]] Seconds grouped_gemm_time(const Gpu& gpu, double experts, double rows, double n, double k, DType dtype,
                                         Orientation orientation);
 
-/// t of a fit: t0 + ((flops / rate)^norm + (bytes / bandwidth)^norm)^(1/norm).
+/// Seconds of a product by one fit (roofline_law).
 [[nodiscard]] Seconds roofline_time(const GemmFit& fit, Flops flops, RealBytes bytes);
 
 /// Grid from plain numbers: rates in FLOP/s, m slowest, k fastest; axes ascend.
@@ -45,9 +44,6 @@ struct GemmShape {
 
 /// The fit that grouped_gemm_time uses, derived from the dense one where none was measured.
 [[nodiscard]] GroupedGemmFit grouped_fit(const Gpu& gpu, DType dtype, Orientation orientation);
-
-/// Time by one fit.
-[[nodiscard]] Seconds grouped_time(const GroupedGemmFit& fit, double experts, Flops flops, RealBytes bytes);
 
 /// Bytes of a grouped GEMM: tokens in and out, every expert's weight once (fp32, read and written, as a gradient).
 [[nodiscard]] RealBytes grouped_gemm_bytes(double experts, double rows, double n, double k, DType dtype,
@@ -64,26 +60,17 @@ struct AttentionWork {
 };
 /// FLOPs the mask leaves: 2 batch heads seq context (qk_dim + v_dim).
 [[nodiscard]] Flops attention_flops(const AttentionWork& work);
-/// FLOPs the kernel spends: heads are padded to the wider of the two dims (MLA's 192/128 costs as 192/192, which is
-/// what B200's measured 0.83 of the 128/128 rate says); backward 2.5 times forward.
-[[nodiscard]] Flops attention_kernel_flops(const AttentionWork& work, bool backward);
-/// Time by one fit.
+/// Seconds of a kernel by one fit (attention_law).
 [[nodiscard]] Seconds attention_time(const AttentionFit& fit, const AttentionWork& work, bool backward);
+/// The fit that the next two use: the GPU's own, or a typical one on its peak rate.
+[[nodiscard]] AttentionFit attention_fit(const Gpu& gpu, bool backward);
+/// Seconds of the forward kernel.
 [[nodiscard]] Seconds attention_forward_time(const Gpu& gpu, const AttentionWork& work);
-/// Backward kernel: five GEMMs against two.
+/// Seconds of the backward kernel: five products against two.
 [[nodiscard]] Seconds attention_backward_time(const Gpu& gpu, const AttentionWork& work);
 
 /// Memory-bound work: `bytes` read and written in `kernels` kernels.
 [[nodiscard]] Seconds memory_bound_time(const Gpu& gpu, RealBytes bytes, double kernels = 1);
-/// Its law. V: double, or Traced for who asks how.
-template <class V>
-V memory_bound_law(const Gpu& gpu, const V& bytes, const V& kernels) {
-  constexpr double kUnknown = 1e12;
-  const double bandwidth = gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth.value : kUnknown;
-  const V rate = symbol<V>("e", gpu.memory_efficiency, "share of the bandwidth that kernels reach", "GPU preset") *
-                 symbol<V>("W", bandwidth, "bytes a second of memory", "GPU preset");
-  return bytes / rate + kernels * symbol<V>("f", gpu.kernel_floor.value, "least seconds of a kernel", "GPU preset");
-}
 
 /// Bytes over the wire per rank and byte of collective size, nccl-tests' factor: 2(n-1)/n for all-reduce, (n-1)/n for
 /// all-gather, reduce-scatter and all-to-all, 1 for send and broadcast.
@@ -93,8 +80,6 @@ V memory_bound_law(const Gpu& gpu, const V& bytes, const V& kernels) {
 [[nodiscard]] Seconds curve_time(const CollectiveFit& fit, RealBytes bytes, double ranks);
 
 inline constexpr double kLeastP = 0.1, kMostP = 10;  ///< of curves that are read or fitted
-/// (alpha^p + transfer^p)^(1/p): p = 1 is the alpha-beta model, p -> infinity the larger of the two.
-[[nodiscard]] double soft_sum(double alpha, double transfer, double p);
 
 /// Latency and asymptotic bus bandwidth of `op` on `ranks` GPUs of one scale-up domain, without its curve.
 [[nodiscard]] CollectiveFit scale_up_fit(const Gpu& gpu, Collective op, int ranks);

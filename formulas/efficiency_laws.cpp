@@ -1,34 +1,39 @@
 // The catalog's table of efficiency laws. Tested by tests/formulas/equations_test.cpp.
 #include "formulas/efficiency_laws.hpp"
 
+#include <array>
+#include <string>
+
+#include "formulas/kernel_laws.hpp"
+
 namespace plan::law {
 namespace {
 
 constexpr std::string_view kFitted = "fitted to NVIDIA's and SimuMax's published kernels, presets/efficiency";
 
-constexpr Formula kGemm{"gemm-time",
-                        "GEMM outside the measured shapes: a roofline with a soft knee",
-                        "t_0 + ((2*m*n*k/F)^4 + (B/W)^4)^(1/4)",
-                        "seconds",
-                        kFitted,
-                        "Inside the measured grid the rate is interpolated instead."};
+// Without equations: the laws tell those themselves, below.
+constexpr Formula kGemm{"gemm-time", "GEMM outside the measured shapes: a roofline with a soft knee", {}, "seconds",
+                        kFitted,     "Inside the measured grid the rate is interpolated instead."};
 constexpr Formula kGrouped{"grouped-gemm-time",
                            "Grouped GEMM of a MoE layer",
-                           "E*t_e + sqrt((2*E*m*n*k/F)^2 + (B/W)^2)",
+                           {},
                            "seconds",
                            kFitted,
                            "B holds every expert's weights: few rows per expert make it a read of the weights."};
 constexpr Formula kAttention{"attention-time",
                              "Fused attention kernel",
-                             "t_0 + 4*b*a*s*c*d/F*(1 + s0/(2*c))*(1 + 1024*b0/(b*a*s))*(1 + d0/d)/(1 + d0/128)",
+                             {},
                              "seconds",
                              kFitted,
                              "Backward: 2.5 times the FLOPs, with its own rate."};
-constexpr Formula kMemory{"memory-bound-time", "Kernels bound by memory", "B/(e*W) + n*t_0", "seconds",
+constexpr Formula kMemory{"memory-bound-time",
+                          "Kernels bound by memory",
+                          {},
+                          "seconds",
                           "ai-dynamo/aiconfigurator's default: 0.8 of HBM and 3 us a kernel"};
 constexpr Formula kCollective{"collective-time",
                               "Collective by latency and bus bandwidth with a soft knee",
-                              "(alpha^p + (S_w/W)^p)^(1/p)",
+                              {},
                               "seconds",
                               "fitted to NVIDIA's published nccl-tests curves, presets/efficiency",
                               "p = 1 adds latency and transfer; measured curves have p near 0.62 inside a node and 0.8 "
@@ -82,35 +87,73 @@ constexpr CatalogEntry kEntries[] = {
     entry<collective>(kCollective, kCollectiveSymbols),
 };
 
-}  // namespace
+// Each law on plain numbers: the function of the catalog with V = double, its equation with V = Traced.
 
-Seconds gemm(const GemmInput& in) {
+template <class V>
+V law_of(const GemmInput& in) {
   const GemmFit fit{
       .t0 = Seconds(in.floor), .rate = FlopsPerSecond(in.rate), .bandwidth = BytesPerSecond(in.bandwidth)};
-  return roofline_time(fit, Flops(2 * in.m * in.n * in.k), RealBytes(in.bytes));
+  return roofline_law<V>(fit, product_flops<V>({in.m, in.n, in.k}), symbol<V>("B", in.bytes, "bytes moved", ""));
 }
 
-Seconds grouped_gemm(const GroupedGemmInput& in) {
+template <class V>
+V law_of(const GroupedGemmInput& in) {
   const GroupedGemmFit fit{Seconds(in.per_expert), FlopsPerSecond(in.rate), BytesPerSecond(in.bandwidth)};
-  return grouped_time(fit, in.experts, Flops(2 * in.experts * in.rows * in.n * in.k), RealBytes(in.bytes));
+  return grouped_law<V>(fit, {in.rows, in.n, in.k, in.experts}, RealBytes(in.bytes));
 }
 
-Seconds attention(const AttentionInput& in) {
+template <class V>
+V law_of(const AttentionInput& in) {
   const AttentionFit fit{
       .t0 = Seconds(in.floor), .rate = FlopsPerSecond(in.rate), .s0 = in.s0, .b0 = in.b0, .d0 = in.d0};
-  return attention_time(fit, {in.batch, in.seq, in.context, in.heads, in.dim, in.dim}, false);
+  return attention_law<V>(fit, {in.batch, in.seq, in.context, in.heads, in.dim, in.dim}, false);
 }
 
-Seconds memory_bound(const MemoryInput& in) {
+template <class V>
+V law_of(const MemoryInput& in) {
   Gpu gpu;
   gpu.memory_efficiency = in.efficiency;
   gpu.memory_bandwidth = BytesPerSecond(in.bandwidth);
   gpu.kernel_floor = Seconds(in.floor);
-  return memory_bound_time(gpu, RealBytes(in.bytes), in.kernels);
+  return memory_bound_law<V>(gpu, symbol<V>("B", in.bytes, "bytes moved", ""),
+                             symbol<V>("n", in.kernels, "kernels", ""));
 }
 
-Seconds collective(const CollectiveInput& in) { return Seconds(soft_sum(in.alpha, in.wire / in.busbw, in.p)); }
+template <class V>
+V law_of(const CollectiveInput& in) {
+  const V transfer = symbol<V>("S_w", in.wire, "bytes on the wire of one rank", "") /
+                     symbol<V>("W", in.busbw, "bus bandwidth of the largest message", "");
+  return message_law<V>({.alpha = Seconds(in.alpha), .transfer = {}, .p = in.p}, transfer, "");
+}
 
-std::span<const CatalogEntry> efficiency_formulas() { return kEntries; }
+/// The equation of a law, on numbers of which no term of it is nothing.
+template <class Input>
+std::string equation_of(const Input& any) {
+  return law_of<Traced>(any).equation();
+}
+
+}  // namespace
+
+Seconds gemm(const GemmInput& in) { return Seconds(law_of<double>(in)); }
+Seconds grouped_gemm(const GroupedGemmInput& in) { return Seconds(law_of<double>(in)); }
+Seconds attention(const AttentionInput& in) { return Seconds(law_of<double>(in)); }
+Seconds memory_bound(const MemoryInput& in) { return Seconds(law_of<double>(in)); }
+Seconds collective(const CollectiveInput& in) { return Seconds(law_of<double>(in)); }
+
+std::span<const CatalogEntry> efficiency_formulas() {
+  static const std::array equations = {
+      equation_of(GemmInput{2, 3, 5, 7, 11, 13, 17}), equation_of(GroupedGemmInput{2, 3, 5, 7, 11, 13, 17, 19}),
+      equation_of(AttentionInput{2, 3, 5, 7, 11, 13, 17, 19, 23, 29}), equation_of(MemoryInput{2, 3, 5, 7, 11}),
+      equation_of(CollectiveInput{2, 3, 5, 0.7})};
+  static const auto entries = [] {
+    std::array<CatalogEntry, std::size(kEntries)> out{};
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] = kEntries[i];
+      out[i].formula.equation = equations.at(i);
+    }
+    return out;
+  }();
+  return entries;
+}
 
 }  // namespace plan::law

@@ -1,8 +1,11 @@
+// Time of matrix products: one GEMM and the grouped ones of experts, from measured grids, fitted rooflines, or typical
+// shares of the data sheet (plan-formulas(7) B1, plan-measuring(7) 1). Assumes that a product
+// has the GPU to itself; what training reaches of that is calibrated. Tested by tests/formulas/efficiency_test.cpp.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 
-#include "formulas/efficiency.hpp"
+#include "formulas/kernel_laws.hpp"
 
 namespace plan {
 namespace {
@@ -130,13 +133,7 @@ RealBytes grouped_gemm_bytes(double experts, double rows, double n, double k, DT
 }
 
 Seconds roofline_time(const GemmFit& fit, Flops flops, RealBytes bytes) {
-  const double compute = (flops / fit.rate).value, traffic = (bytes / fit.bandwidth).value;
-  const double larger = std::max(compute, traffic), smaller = std::min(compute, traffic);
-  if (larger <= 0) return fit.t0;
-  const double ratio = smaller / larger;
-  const double shared = fit.norm == 4 ? std::sqrt(std::sqrt(1 + ratio * ratio * ratio * ratio))
-                                      : std::pow(1 + std::pow(ratio, fit.norm), 1 / fit.norm);
-  return Seconds(fit.t0.value + larger * shared);
+  return Seconds(roofline_law<double>(fit, flops.value, bytes.value));
 }
 
 GemmGrid make_gemm_grid(std::span<const double> m, std::span<const double> n, std::span<const double> k,
@@ -170,16 +167,11 @@ GemmFit gemm_fit(const Gpu& gpu, DType dtype, Orientation orientation) {
       return fit;
     }
     fit = {.t0 = kTypicalGemmFloor,
-           .rate = FlopsPerSecond(kTypicalRateShare * (peak > 0 ? peak : 1e12)),
-           .bandwidth = gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth * kTypicalBandwidthShare
-                                                       : BytesPerSecond(kTypicalBandwidthShare * 1e12)};
+           .rate = FlopsPerSecond(kTypicalRateShare * (peak > 0 ? peak : kUnknownRate)),
+           .bandwidth = memory_rate(gpu) * kTypicalBandwidthShare};
   }
   fit.rate = fit.rate * gpu.orientation_ratio[index(dtype)][index(orientation)];
   return fit;
-}
-
-Seconds grouped_time(const GroupedGemmFit& fit, double experts, Flops flops, RealBytes bytes) {
-  return Seconds(experts * fit.per_expert.value + std::hypot((flops / fit.rate).value, (bytes / fit.bandwidth).value));
 }
 
 GroupedGemmFit grouped_fit(const Gpu& gpu, DType dtype, Orientation orientation) {
@@ -189,10 +181,9 @@ GroupedGemmFit grouped_fit(const Gpu& gpu, DType dtype, Orientation orientation)
     if (dtype != DType::Bf16) fit.rate = fit.rate * (dense / gemm_fit(gpu, DType::Bf16, orientation).rate.value);
     return fit;
   }
-  const double hbm = gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth.value : 1e12;
   return {.per_expert = kTypicalPerExpert,
           .rate = FlopsPerSecond(kGroupedOverDense * dense * gpu.sustained[index(dtype)]),
-          .bandwidth = BytesPerSecond(gpu.memory_efficiency * hbm)};
+          .bandwidth = gpu.memory_efficiency * memory_rate(gpu)};
 }
 
 namespace {
@@ -213,10 +204,15 @@ double alignment_share(const GemmShape& shape, DType dtype, Orientation orientat
   return std::pow(std::min(share(first), share(second)), kAlignmentPower);
 }
 
+/// A share of a rate, left out of equations where it is all of it.
+template <class V>
+V share_of_rate(const char* name, double share, const char* meaning, const char* origin) {
+  return share == 1 ? V(1.0) : symbol<V>(name, share, meaning, origin);
+}
+
 /// Of an aligned GEMM of a type that the GPU has.
-Seconds aligned_gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
-  const double flops = 2 * shape.m * shape.n * shape.k * shape.batch;
-  if (flops <= 0) return Seconds(0);
+template <class V>
+V aligned_gemm_law(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
   const auto& tables = gpu.gemm[index(dtype)];
   const bool own = !tables[index(orientation)].grid.empty();
   const GemmGrid& grid = tables[own ? index(orientation) : 0].grid;
@@ -224,27 +220,48 @@ Seconds aligned_gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, O
   if (grid.empty()) {
     GemmFit kept = fit;
     kept.rate = fit.rate * gpu.sustained[index(dtype)];
-    return roofline_time(kept, Flops(flops), gemm_bytes(shape, dtype, orientation));
+    return roofline_law<V>(kept, product_flops<V>(shape),
+                           symbol<V>("B", gemm_bytes(shape, dtype, orientation).value,
+                                     "bytes: operands once, the result once", kKernelShape));
   }
   const double ratio = own ? 1 : gpu.orientation_ratio[index(dtype)][index(orientation)];
-  return Seconds(flops / (grid_rate(grid, fit, shape, dtype, orientation) * ratio * gpu.sustained[index(dtype)]));
+  return product_flops<V>(shape) /
+         (symbol<V>("R", grid_rate(grid, fit, shape, dtype, orientation), "FLOP/s of this shape alone",
+                    kMeasuredKernels) *
+          share_of_rate<V>("o", ratio, "rate of this pass over the forward one's", kMeasuredKernels) *
+          share_of_rate<V>("z", gpu.sustained[index(dtype)], "share of it that a GPU at full power sustains",
+                           kMeasuredKernels));
 }
 
 }  // namespace
 
-Seconds gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
+template <class V>
+V gemm_law(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
   dtype = supported(gpu, dtype);
-  return aligned_gemm_time(gpu, shape, dtype, orientation) / alignment_share(shape, dtype, orientation);
+  if (shape.m * shape.n * shape.k * shape.batch <= 0) return V(0.0);
+  return aligned_gemm_law<V>(gpu, shape, dtype, orientation) /
+         share_of_rate<V>("v", alignment_share(shape, dtype, orientation),
+                          "share that rows off multiples of 16 bytes leave", kKernelShape);
 }
+template double gemm_law<double>(const Gpu&, const GemmShape&, DType, Orientation);
+template Traced gemm_law<Traced>(const Gpu&, const GemmShape&, DType, Orientation);
+
+Seconds gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
+  return Seconds(gemm_law<double>(gpu, shape, dtype, orientation));
+}
+
+template <class V>
+V grouped_gemm_law(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
+  dtype = supported(gpu, dtype);
+  const RealBytes bytes = grouped_gemm_bytes(shape.batch, shape.m, shape.n, shape.k, dtype, orientation);
+  return grouped_law<V>(grouped_fit(gpu, dtype, orientation), shape, bytes);
+}
+template Traced grouped_gemm_law<Traced>(const Gpu&, const GemmShape&, DType, Orientation);
 
 Seconds grouped_gemm_time(const Gpu& gpu, double experts, double rows, double n, double k, DType dtype,
                           Orientation orientation) {
-  const double flops = 2 * rows * n * k * experts;
-  if (flops <= 0) return Seconds(0);
-  dtype = supported(gpu, dtype);
-  const RealBytes bytes = grouped_gemm_bytes(experts, rows, n, k, dtype, orientation);
-  const GroupedGemmFit fit = grouped_fit(gpu, dtype, orientation);
-  return grouped_time(fit, experts, Flops(flops), bytes);
+  if (rows * n * k * experts <= 0) return Seconds(0);
+  return Seconds(grouped_gemm_law<double>(gpu, {rows, n, k, experts}, dtype, orientation));
 }
 
 }  // namespace plan

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "formulas/efficiency.hpp"
+#include "formulas/traced.hpp"
 
 namespace plan {
 namespace {
@@ -67,12 +68,6 @@ double wire_factor(Collective op, double ranks) {
     case Collective::Broadcast: return 1;
   }
   return 1;
-}
-
-double soft_sum(double alpha, double transfer, double p) {
-  const double larger = std::max(alpha, transfer), smaller = std::min(alpha, transfer);
-  if (larger <= 0) return 0;
-  return larger * std::pow(1 + std::pow(smaller / larger, p), 1 / p);
 }
 
 Seconds curve_time(const CollectiveFit& fit, RealBytes bytes, double ranks) {

@@ -42,12 +42,15 @@ Traced operator-(const Traced& a, const Traced& b) {
 }
 
 Traced operator*(const Traced& a, const Traced& b) {
+  if (a.is_one()) return b;
+  if (b.is_one()) return a;
   constexpr auto kProduct = Traced::Binding::Product;
   Traced out(a.value_ * b.value_, a.bracketed(kProduct) + "*" + b.bracketed(kProduct), kProduct);
   return out.with_symbols_of(a).with_symbols_of(b);
 }
 
 Traced operator/(const Traced& a, const Traced& b) {
+  if (b.is_one()) return a;
   Traced out(a.value_ / b.value_, a.bracketed(Traced::Binding::Product) + "/" + b.bracketed(Traced::Binding::Atom),
              Traced::Binding::Product);
   return out.with_symbols_of(a).with_symbols_of(b);
@@ -66,6 +69,18 @@ Traced smaller(const Traced& a, const Traced& b) {
 Traced rounded_up(const Traced& a) {
   Traced out(rounded_up(a.value_), "ceil(" + a.text_ + ")", Traced::Binding::Atom);
   return out.with_symbols_of(a);
+}
+
+Traced soft_sum(const Traced& a, const Traced& b, const Traced& p) {
+  if (a.value_ == 0) return b;
+  if (b.value_ == 0) return a;
+  constexpr auto kAtom = Traced::Binding::Atom;
+  const std::string power = "^" + p.bracketed(kAtom);
+  const std::string sum = "(" + a.bracketed(kAtom) + power + " + " + b.bracketed(kAtom) + power + ")";
+  const bool root = p.symbols_.empty() && p.value_ == 2;
+  Traced out(soft_sum(a.value_, b.value_, p.value_), root ? "sqrt" + sum : sum + "^(1/" + p.bracketed(kAtom) + ")",
+             root ? kAtom : Traced::Binding::Product);
+  return out.with_symbols_of(a).with_symbols_of(b).with_symbols_of(p);
 }
 
 }  // namespace plan

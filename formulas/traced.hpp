@@ -29,7 +29,8 @@ struct TracedSymbol {
 };
 
 /// A number with the equation that gave it, in the grammar of formulas/formula.hpp. A letter means one thing within one
-/// equation. Terms that are 0 drop out of sums, so that a layer's equation names only what the layer has.
+/// equation. Terms that are 0 drop out of sums, and a bare 1 out of products, so that a layer's equation names only
+/// what the layer has.
 class Traced {
  public:
   Traced(double literal);  // NOLINT(google-explicit-constructor): laws mix numbers and symbols
@@ -46,6 +47,7 @@ class Traced {
   friend Traced larger(const Traced& a, const Traced& b);
   friend Traced smaller(const Traced& a, const Traced& b);
   friend Traced rounded_up(const Traced& a);
+  friend Traced soft_sum(const Traced& a, const Traced& b, const Traced& p);
 
  private:
   /// How tightly the outermost operation binds: decides on brackets.
@@ -53,6 +55,7 @@ class Traced {
 
   Traced(double value, std::string text, Binding binding) : value_(value), text_(std::move(text)), binding_(binding) {}
   std::string bracketed(Binding needed) const;
+  bool is_one() const { return symbols_.empty() && value_ == 1; }
   Traced& with_symbols_of(const Traced& other);
 
   double value_ = 0;
@@ -64,6 +67,15 @@ class Traced {
 inline double larger(double a, double b) { return std::max(a, b); }
 inline double smaller(double a, double b) { return std::min(a, b); }
 inline double rounded_up(double a) { return std::ceil(a); }
+/// (a^p + b^p)^(1/p): p = 1 is the sum, p -> infinity the larger of the two. 0 where both are.
+inline double soft_sum(double a, double b, double p) {
+  if (p == 2) return std::hypot(a, b);
+  const double more = std::max(a, b), less = std::min(a, b);
+  if (more <= 0) return 0;
+  const double ratio = less / more;
+  if (p == 4) return more * std::sqrt(std::sqrt(1 + ratio * ratio * ratio * ratio));
+  return more * std::pow(1 + std::pow(ratio, p), 1 / p);
+}
 
 /// An input of a law under its letter; a bare number where nobody asks.
 template <class V, class Number>

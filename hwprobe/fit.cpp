@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formulas/traced.hpp"
+
 namespace plan {
 namespace {
 

@@ -2,7 +2,7 @@
 // pipeline hides. Tested by tests/planner/estimate_test.cpp.
 #include <algorithm>
 
-#include "formulas/efficiency.hpp"
+#include "formulas/kernel_laws.hpp"
 #include "formulas/rank_grid.hpp"
 #include "formulas/textbook_states.hpp"
 #include "formulas/transient.hpp"

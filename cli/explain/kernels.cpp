@@ -2,10 +2,10 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <cmath>
 
 #include "cli/explain/parts.hpp"
 #include "cli/explain/terms.hpp"
+#include "formulas/kernel_laws.hpp"
 #include "formulas/names.hpp"
 #include "planner/kernels.hpp"
 
@@ -22,110 +22,55 @@ std::string tables_of(const Gpu& gpu) {
   return fmt::format("measured kernels of {}", gpu.measured_as.empty() ? gpu.name : gpu.measured_as);
 }
 
-bool same(double a, double b) { return std::fabs(a - b) <= 1e-9 * std::fabs(b); }
-
-ExplainedSymbol share_of(const KernelTime& k) {
-  return {"c", k.share, "share of the rate measured alone that training reaches", kConstants};
+Traced reached(const KernelTime& k) {
+  return symbol<Traced>("eta", k.share, "share of the rate measured alone that training reaches", kConstants);
 }
 
-/// "2*m*n*k/(R*c)", whatever the law behind the rate: R is the measured rate, interpolated at this shape.
-Explanation by_rate(const Gpu& gpu, const KernelTime& k) {
-  const GemmShape& s = k.shape;
-  const double flops = 2 * s.m * s.n * s.k * s.batch;
-  std::string equation = "2*m*n*k/(R*c)";
-  std::vector<ExplainedSymbol> symbols = {{"m", s.m, "rows of the result", kShape},
-                                          {"n", s.n, "its columns", kShape},
-                                          {"k", s.k, "length of the sums", kShape}};
-  if (s.batch != 1) symbols.push_back({"b", s.batch, "products at once", kShape}), equation = "b*" + equation;
-  if (k.runs != 1) symbols.push_back({"r", k.runs, "times", kShape}), equation = "r*" + equation;
-  symbols.push_back({"R", k.runs * flops / (k.seconds * k.share), "FLOP/s of this shape alone", tables_of(gpu)});
-  symbols.push_back(share_of(k));
-  return explained({}, equation, k.seconds, "s", std::move(symbols),
-                   "rates between measured shapes are interpolated in logarithms");
+Traced traffic(const KernelTime& k) {
+  return symbol<Traced>("x", k.rows, "rows", kShape) * symbol<Traced>("y", k.width, "elements of a row", kShape) *
+         symbol<Traced>("b", k.each, "bytes read and written of each", "stack");
 }
 
-Explanation grouped(const Gpu& gpu, const KernelTime& k) {
-  const GemmShape& s = k.shape;
-  const GroupedGemmFit fit = grouped_fit(gpu, k.dtype, k.orientation);
-  const double bytes = grouped_gemm_bytes(s.batch, s.m, s.n, s.k, k.dtype, k.orientation).value;
-  if (!same(grouped_time(fit, s.batch, Flops(2 * s.m * s.n * s.k * s.batch), RealBytes(bytes)).value / k.share,
-            k.seconds))
-    return by_rate(gpu, k);  // runs in another type than asked for
-  const std::string from = tables_of(gpu);
-  return explained({}, "(E*t_e + sqrt((2*E*m*n*k/F)^2 + (B/W)^2))/c", k.seconds, "s",
-                   {{"E", s.batch, "experts of the rank", kShape},
-                    {"m", s.m, "rows of each", kShape},
-                    {"n", s.n, "width out", kShape},
-                    {"k", s.k, "width in", kShape},
-                    {"t_e", fit.per_expert.value, "seconds an expert", from},
-                    {"F", fit.rate.value, "FLOP/s of large products", from},
-                    {"B", bytes, "bytes: tokens once, every expert's weight once", kShape},
-                    {"W", fit.bandwidth.value, "bytes a second", from},
-                    share_of(k)},
-                   "plan formula grouped-gemm-time");
-}
-
-Explanation attention(const Gpu& gpu, const KernelTime& k) {
-  const AttentionWork& w = k.work;
+/// The law that gave a kernel its time, with its equation.
+Traced law_of(const Gpu& gpu, const KernelTime& k) {
   const bool backward = k.pass == KernelTime::Pass::Backward;
-  const double flops = attention_kernel_flops(w, backward).value, dim = std::max(w.qk_dim, w.v_dim);
-  Explanation work =
-      explained("FLOPs of the kernel under the causal mask", backward ? "2.5*4*b*h*s*x*d" : "4*b*h*s*x*d", flops, "",
-                {{"b", w.batch, "sequences", kShape},
-                 {"h", w.heads, "query heads on the rank", kShape},
-                 {"s", w.seq, "queries of a sequence on the rank", kShape},
-                 {"x", w.context, "keys that an average query sees", kShape},
-                 {"d", dim, "width of a head", "model"}},
-                backward ? "five products against two of the forward pass" : "two products");
-  work.name = "F";
-  const AttentionFit& fit = gpu.attention[backward ? 1 : 0];
-  const std::string from = tables_of(gpu);
-  std::vector<ExplainedSymbol> symbols = {
-      {"r", k.runs, "kernels, one a hop of the ring", kShape}, {"F", flops, "FLOPs", {}}, share_of(k)};
-  if (fit.rate.value <= 0 || !same(k.runs * attention_time(fit, w, backward).value / k.share, k.seconds)) {
-    symbols.push_back({"A", k.runs * flops / (k.seconds * k.share), "FLOP/s of this shape alone", from});
-    return explained({}, "r*F/(A*c)", k.seconds, "s", std::move(symbols), "plan formula attention-time",
-                     {std::move(work)});
+  const Traced runs = k.runs == 1 ? Traced(1.0) : symbol<Traced>("r", k.runs, "times", kShape);
+  const auto kernels = [&](const char* whose) { return symbol<Traced>("n", k.kernels, whose, "stack"); };
+  switch (k.law) {
+    case Law::Gemm: return runs * gemm_law<Traced>(gpu, k.shape, k.dtype, k.orientation) / reached(k);
+    case Law::GroupedGemm: return grouped_gemm_law<Traced>(gpu, k.shape, k.dtype, k.orientation) / reached(k);
+    case Law::Attention:
+      return runs * attention_law<Traced>(attention_fit(gpu, backward), k.work, backward) / reached(k);
+    case Law::Memory: return memory_bound_law<Traced>(gpu, traffic(k), kernels("kernels")) / reached(k);
+    case Law::Scan:
+      return runs * symbol<Traced>("F", k.flops, "FLOPs of the chunked scan", kShape) /
+             symbol<Traced>("A", k.rate, "FLOP/s of its small products", kConstants);
+    case Law::Launches:
+      return kernels("kernels that the host launches") *
+                 symbol<Traced>("g", k.rate, "seconds of a launch", kConstants) -
+             symbol<Traced>("w", k.busy, "seconds of these kernels and messages", "plan explain compute");
   }
-  symbols.insert(symbols.end(), {{"t_0", fit.t0.value, "seconds of an empty kernel", from},
-                                 {"A", fit.rate.value, "FLOP/s of large kernels", from},
-                                 {"s_0", fit.s0, "length at which half the rate is left", from},
-                                 {"y", 2 * w.context, "length that has as many keys a query", kShape},
-                                 {"b_0", fit.b0, "1,024 rows at which half the rate is left", from},
-                                 {"u", w.batch * w.heads * w.seq, "rows: sequences * heads * queries", kShape},
-                                 {"d_0", fit.d0, "head width below which the softmax weighs more", from},
-                                 {"d", dim, "width of a head", "model"}});
-  return explained({}, "r*(t_0 + F/A*(1 + s_0/y)*(1 + 1024*b_0/u)*(1 + d_0/d)/(1 + d_0/128))/c", k.seconds, "s",
-                   std::move(symbols), "plan formula attention-time", {std::move(work)});
+  return 0.0;
 }
 
-Explanation memory_bound(const Gpu& gpu, const KernelTime& k) {
-  const Traced bytes = symbol<Traced>("x", k.rows, "rows", kShape) *
-                       symbol<Traced>("y", k.width, "elements of a row", kShape) *
-                       symbol<Traced>("b", k.each, "bytes read and written of each", "stack");
-  const Traced alone = memory_bound_law<Traced>(gpu, bytes, symbol<Traced>("n", k.kernels, "kernels", "stack"));
-  return explained({}, alone / symbol<Traced>("c", k.share, "share of that rate that training reaches", kConstants),
-                   "s", "plan formula memory-bound-time");
+const char* source_of(Law law) {
+  switch (law) {
+    case Law::Gemm:
+      return "rates between measured shapes are interpolated in logarithms; elsewhere plan formula gemm-time";
+    case Law::GroupedGemm: return "plan formula grouped-gemm-time";
+    case Law::Attention: return "plan formula attention-time";
+    case Law::Memory: return "plan formula memory-bound-time";
+    case Law::Scan:
+    case Law::Launches: break;
+  }
+  return "";
 }
 
 Explanation of(const Gpu& gpu, const KernelTime& k) {
-  switch (k.law) {
-    case Law::Gemm: return by_rate(gpu, k);
-    case Law::GroupedGemm: return grouped(gpu, k);
-    case Law::Attention: return attention(gpu, k);
-    case Law::Memory: return memory_bound(gpu, k);
-    case Law::Scan:
-      return explained({}, "r*F/A", k.seconds, "s",
-                       {{"r", k.runs, "times", "stack"},
-                        {"F", k.flops, "FLOPs of the chunked scan", kShape},
-                        {"A", k.rate, "FLOP/s of its small products", kConstants}});
-    case Law::Launches:
-      return explained({}, "n*g - w", k.seconds, "s",
-                       {{"n", k.kernels, "kernels that the host launches", "stack"},
-                        {"g", k.rate, "seconds of a launch", kConstants},
-                        {"w", k.busy, "seconds of these kernels and messages", "plan explain compute"}});
-  }
-  return {};
+  Explanation out = explained({}, law_of(gpu, k), "s", source_of(k.law));
+  for (ExplainedSymbol& symbol : out.symbols)
+    if (symbol.origin == kMeasuredKernels) symbol.origin = tables_of(gpu);
+  return out;
 }
 
 std::string what(const KernelTime& k) {

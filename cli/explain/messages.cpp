@@ -10,7 +10,7 @@
 #include "cli/terminal/format.hpp"
 #include "formulas/collective_law.hpp"
 #include "formulas/communication.hpp"
-#include "formulas/efficiency.hpp"
+#include "formulas/kernel_laws.hpp"
 #include "formulas/names.hpp"
 #include "formulas/rank_grid.hpp"
 #include "planner/evaluate.hpp"
@@ -42,20 +42,25 @@ double calibration_of(const Cluster& cluster, Group group) {
   return inside ? cluster.calibration.scale_up : cluster.calibration.scale_out;
 }
 
-/// (a^p + (w*S/b)^p)^(1/p)*k/c.
+/// The law of one message, corrected by what was measured at its size, at the rate that training reaches.
 Explanation by_law(std::string title, const CollectiveLaw& law, double size, double wire, double seconds,
                    double calibration, const std::string& where) {
-  const double factor = law.time() > Seconds() ? seconds * calibration / law.time().value : 1;
-  Explanation out = explained(std::move(title), "(a^p + (w*S/b)^p)^(1/p)*k/c", seconds, "s",
-                              {{"a", law.alpha.value, "seconds of a message without bytes", where},
-                               {"w", wire, "bytes on the wire per byte of size", "nccl-tests"},
-                               {"S", size, "bytes of the tensor", kShape},
-                               {"b", law.transfer > Seconds() ? wire * size / law.transfer.value : 1,
-                                "bytes a second that large messages approach", where},
-                               {"p", law.p, "sharpness of the knee between the two", where},
-                               {"k", factor, "measured over this law, at this size", where},
-                               {"c", calibration, "share of that rate that training reaches", "cluster's constants"}},
-                              "plan formula collective-time; man plan-preset, collectives");
+  constexpr const char* kWhere = "cluster";
+  Traced transfer(law.transfer.value);
+  if (law.transfer.value > 0)
+    transfer =
+        symbol<Traced>("w", wire, "bytes on the wire per byte of size", "nccl-tests") *
+        symbol<Traced>("S", size, "bytes of the tensor", kShape) /
+        symbol<Traced>("W", wire * size / law.transfer.value, "bytes a second that large messages approach", kWhere);
+  const double over = law.time() > Seconds() ? seconds * calibration / law.time().value : 1;
+  Traced time = message_law<Traced>(law, transfer, kWhere);
+  if (over != 1) time = time * symbol<Traced>("k", over, "measured over this law, at this size", kWhere);
+  Explanation out = explained(
+      std::move(title),
+      time / symbol<Traced>("eta", calibration, "share of that rate that training reaches", "cluster's constants"), "s",
+      "plan formula collective-time; man plan-preset, collectives");
+  for (ExplainedSymbol& symbol : out.symbols)
+    if (symbol.origin == kWhere) symbol.origin = where;
   return out;
 }
 

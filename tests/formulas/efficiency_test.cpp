@@ -1,4 +1,5 @@
 #include "formulas/efficiency.hpp"
+#include "formulas/traced.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,5 @@
 #include "hwprobe/fit.hpp"
+#include "formulas/traced.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formulas/kernel_laws.hpp"
+
 namespace plan::derive {
 namespace {
 
@@ -159,9 +161,8 @@ void derive_grouped(const std::vector<Row>& all, Derived& d, const std::string& 
     const auto model = [&](std::span<const double> x, std::size_t i) {
       const GroupedSample& s = chosen[i];
       const GroupedGemmFit fit{Seconds(x[0]), FlopsPerSecond(x[1]), BytesPerSecond(bandwidth)};
-      return grouped_time(fit, s.experts, Flops(2 * s.experts * s.rows * s.n * s.k),
-                          grouped_gemm_bytes(s.experts, s.rows, s.n, s.k, DType::Bf16, s.orientation))
-          .value;
+      return grouped_law<double>(fit, {s.rows, s.n, s.k, s.experts},
+                                 grouped_gemm_bytes(s.experts, s.rows, s.n, s.k, DType::Bf16, s.orientation));
     };
     const std::vector<double> found = fit_log(model, seconds, {1e-6, d.gpu.gemm[kBf16][0].fit.rate.value});
     d.gpu.grouped_gemm[static_cast<std::size_t>(o)] = {Seconds(std::max(found[0], 1e-9)), FlopsPerSecond(found[1]),
