@@ -2,6 +2,7 @@
 // (plan-formulas(7) E, plan-measuring(7) 2.3). Tested by tests/formulas/efficiency_test.cpp.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "formulas/collective_law.hpp"
 #include "formulas/kernel_laws.hpp"
@@ -303,6 +304,63 @@ Seconds send_time(const Cluster& cluster, RealBytes bytes, int stride, int ranks
     return bytes.value > 0 ? send_law(cluster, bytes, stride, ranks).time() : Seconds();
   return hop_time(cluster, bytes, tier);
 }
+
+namespace {
+
+/// The law of one message of `size` bytes, `wire` of them a byte on the wire, corrected by what was measured at its
+/// size, at the share of that rate that training reaches.
+template <class V>
+V trained_message(const Cluster& cluster, const CollectiveLaw& law, Seconds measured, double wire, RealBytes size,
+                  double share) {
+  if constexpr (std::is_same_v<V, double>) {
+    return measured.value / share;
+  } else {
+    const char* origin = cluster.measured ? "profile" : "cluster";
+    V transfer(law.transfer.value);
+    if (law.transfer > Seconds())
+      transfer =
+          symbol<V>("w", wire, "bytes on the wire per byte of size", "nccl-tests") *
+          symbol<V>("S", size.value, "bytes of the tensor", kKernelShape) /
+          symbol<V>("W", wire * size.value / law.transfer.value, "bytes a second that large messages approach", origin);
+    V seconds = message_law<V>(law, transfer, origin);
+    if (const double over = law.time() > Seconds() ? measured / law.time() : 1; over != 1)
+      seconds = seconds * symbol<V>("k", over, "measured over this law, at this size", origin);
+    return seconds / symbol<V>("eta", share, "share of that rate that training reaches", "cluster's constants");
+  }
+}
+
+}  // namespace
+
+template <class V>
+V collective_seconds(const Cluster& cluster, Collective op, RealBytes bytes, Group group) {
+  const bool inside = group.inside(cluster.scale_up_size()) == group.size;
+  const double share = inside ? cluster.calibration.scale_up : cluster.calibration.scale_out;
+  CollectiveLaw law{};
+  if constexpr (!std::is_same_v<V, double>) law = collective_law(cluster, op, bytes, group);
+  return trained_message<V>(cluster, law, collective_time(cluster, op, bytes, group), wire_factor(op, group.size),
+                            bytes, share);
+}
+template double collective_seconds<double>(const Cluster&, Collective, RealBytes, Group);
+template Traced collective_seconds<Traced>(const Cluster&, Collective, RealBytes, Group);
+
+template <class V>
+V send_seconds(const Cluster& cluster, RealBytes bytes, int stride, int ranks) {
+  CollectiveLaw law{};
+  if constexpr (!std::is_same_v<V, double>) law = send_law(cluster, bytes, stride, ranks);
+  return trained_message<V>(cluster, law, send_time(cluster, bytes, stride, ranks), 1, bytes,
+                            cluster.calibration.scale_out);
+}
+template double send_seconds<double>(const Cluster&, RealBytes, int, int);
+template Traced send_seconds<Traced>(const Cluster&, RealBytes, int, int);
+
+template <class V>
+V hop_seconds(const Cluster& cluster, RealBytes bytes, std::size_t tier) {
+  CollectiveLaw law{};
+  if constexpr (!std::is_same_v<V, double>) law = hop_law(cluster, bytes, tier);
+  return trained_message<V>(cluster, law, hop_time(cluster, bytes, tier), 1, bytes, cluster.calibration.scale_out);
+}
+template double hop_seconds<double>(const Cluster&, RealBytes, std::size_t);
+template Traced hop_seconds<Traced>(const Cluster&, RealBytes, std::size_t);
 
 const Tier& group_tier(const Cluster& cluster, Group group) {
   static const Tier kNode{.name = "node"};

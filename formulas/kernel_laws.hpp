@@ -105,4 +105,15 @@ V message_law(const CollectiveLaw& law, const V& transfer, const char* origin) {
                   symbol<V>("p", law.p, "sharpness of the knee between the two", origin));
 }
 
+/// Seconds of one collective over `group` in training: collective_time, scaled to the share of the measured rate that
+/// training reaches inside a scale-up domain or across several.
+template <class V>
+V collective_seconds(const Cluster& cluster, Collective op, RealBytes bytes, Group group);
+/// The same of one send to the rank `stride` away.
+template <class V>
+V send_seconds(const Cluster& cluster, RealBytes bytes, int stride, int ranks = 2);
+/// The same of one hand-over across tier `tier`.
+template <class V>
+V hop_seconds(const Cluster& cluster, RealBytes bytes, std::size_t tier);
+
 }  // namespace plan

@@ -22,7 +22,7 @@ class Traced;
 struct TracedSymbol {
   std::string name;
   double value;
-  const char* meaning;
+  std::string meaning;
   const char* origin;
   std::shared_ptr<const Traced> law{};
   const char* unit = "";  ///< of the law
@@ -105,5 +105,20 @@ V lettered(const char* name, const V& law, const char* meaning, const char* unit
                ? V(0.0)
                : V(TracedSymbol{name, law.value(), meaning, "", std::make_shared<const Traced>(law), unit});
 }
+
+/// One of several laws that are alike: "t_3", with words that only an explanation asks for.
+template <class V, class Words>
+V lettered(const char* name, int number, const V& law, const Words& meaning, const char* unit) {
+  if constexpr (std::is_same_v<V, double>)
+    return law;
+  else
+    return law.value() == 0 ? V(0.0)
+                            : V(TracedSymbol{std::string(name) + "_" + std::to_string(number), law.value(), meaning(),
+                                             "", std::make_shared<const Traced>(law), unit});
+}
+
+/// The plain number of either kind.
+inline double value_of(double a) { return a; }
+inline double value_of(const Traced& a) { return a.value(); }
 
 }  // namespace plan

@@ -5,6 +5,7 @@
 
 #include "formulas/cluster.hpp"
 #include "formulas/layout.hpp"
+#include "formulas/real_bytes.hpp"
 #include "planner/estimate.hpp"
 #include "planner/problem/problem.hpp"
 
@@ -23,16 +24,35 @@ struct Phase {
   friend constexpr Phase operator*(double k, const Phase& a) { return {k * a.compute, k * a.tp, k * a.cp, k * a.ep}; }
 };
 
+/// An all-to-all of a layer's tokens with the ranks that hold their experts.
+struct Exchange {
+  RealBytes sent{};      ///< copies of tokens that one rank sends
+  RealBytes remote{};    ///< of them over the network, one a node
+  bool by_node = false;  ///< so, and the rest inside the domain; else the all-to-all of the collective library
+  double imbalance = 1;  ///< tokens of the most loaded rank over the mean
+};
+
 /// One kind of message of a layer, per micro-batch.
 struct Message {
   Axis axis = Axis::Tp;
   Collective op = Collective::AllReduce;
   Group group{};
-  double size = 0;     ///< full size of the tensor, bytes
-  double count = 0;    ///< per micro-batch, forward and backward together
-  double time = 0;     ///< seconds of one
-  double exposed = 0;  ///< seconds per micro-batch, all of them together
+  double size = 0;      ///< full size of the tensor, bytes
+  double count = 0;     ///< per micro-batch, forward and backward together
+  double time = 0;      ///< seconds of one
+  double exposed = 0;   ///< seconds per micro-batch, all of them together
+  Exchange exchange{};  ///< of experts' messages
 };
+
+/// Seconds of one such exchange, of which `all_to_all` is what the collective takes. V: double, or Traced for who asks
+/// how.
+template <class V>
+V exchange_seconds(const Cluster& cluster, const Exchange& exchange, const V& all_to_all);
+/// Slow-down of a collective between the products of a layer: an all-reduce, which reads and writes all that it sums,
+/// shares memory and SMs with them; halves of one, as sequence parallelism has them, run as alone.
+[[nodiscard]] inline double beside_products(const Calibration& fit, Collective op) {
+  return op == Collective::AllReduce ? fit.tensor_parallel : 1;
+}
 
 /// Time of one layer kind, one micro-batch, for one way of splitting it.
 struct LayerCost {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "formulas/communication.hpp"
-#include "formulas/efficiency.hpp"
+#include "formulas/kernel_laws.hpp"
 #include "formulas/rank_grid.hpp"
 #include "formulas/reliability.hpp"
 
@@ -27,7 +27,7 @@ Hops hand_overs(const Problem& problem, const Layout& layout) {
   const RealBytes bytes = hand_over_bytes(problem, layout);
   std::vector<Seconds> by_tier;
   for (std::size_t tier = 0; tier <= problem.cluster.tiers.size(); ++tier)
-    by_tier.push_back(hop_time(problem.cluster, bytes, tier) / problem.cluster.calibration.scale_out);
+    by_tier.push_back(Seconds(hop_seconds<double>(problem.cluster, bytes, tier)));
   std::vector<Seconds> each;
   for (const std::size_t tier : hop_tiers(problem.cluster, layout)) each.push_back(by_tier[tier]);
   return Hops(each);
@@ -200,7 +200,7 @@ void Evaluator::finish_recompute() {
     if (pairs && cost.forward.ep > 0) time.pair = Seconds(cost.pair().total() + cost.recompute.total());
     times_.insert(times_.end(), static_cast<std::size_t>(segment.ranks), time);
   }
-  run_ = pipeline_time(pipeline_, times_, hops_);
+  run_ = plan::pipeline_time(pipeline_, times_, hops_);
   set_base();
 }
 

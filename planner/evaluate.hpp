@@ -37,17 +37,26 @@ struct StageCost {
   double total() const { return forward.total() + backward(); }
 };
 
-/// Data-parallel work of one rank content, seconds per step.
-struct DataParallel {
-  double reduce = 0;     ///< gradient reduction, all of it once
-  double gather = 0;     ///< parameter gathering, all of it once
-  double refetch = 0;    ///< the gathering again where layers are recomputed whole, before their backward passes
-  double table = 0;      ///< sum of the embedding's gradients that first and last stage hold
-  double optimizer = 0;  ///< the optimizer step
-  DataParallel& operator+=(const DataParallel& o) {
-    reduce += o.reduce, gather += o.gather, refetch += o.refetch, table += o.table, optimizer += o.optimizer;
+/// Data-parallel work of one rank content, seconds per step. V: double, or Traced for who asks how.
+template <class V>
+struct ShardingPrice {
+  V reduce = 0.0;     ///< gradient reduction, all of it once
+  V gather = 0.0;     ///< parameter gathering, all of it once
+  V refetch = 0.0;    ///< the gathering again where layers are recomputed whole, before their backward passes
+  V table = 0.0;      ///< sum of the embedding's gradients that first and last stage hold
+  V optimizer = 0.0;  ///< the optimizer step
+  ShardingPrice& operator+=(const ShardingPrice& o) {
+    reduce = reduce + o.reduce, gather = gather + o.gather, refetch = refetch + o.refetch, table = table + o.table;
+    optimizer = optimizer + o.optimizer;
     return *this;
   }
+};
+using DataParallel = ShardingPrice<double>;
+
+/// What data parallelism and the optimizer leave exposed, seconds per step.
+template <class V>
+struct ExposedSharding {
+  V reduce = 0.0, gather = 0.0, table = 0.0, optimizer = 0.0;
 };
 
 /// One kind of message that a rank sends for data parallelism.
@@ -141,6 +150,8 @@ class Evaluator {
   Phase bottleneck_work() const;
   double bottleneck_times() const;
   std::span<const StageTime> times() const { return times_; }
+  /// The pipeline's makespan by the law of its schedule; after recompute().
+  const PipelineTime& pipeline_time() const { return run_; }
   /// Times of the hand-overs between neighbouring ranks.
   const Hops& hops() const { return hops_; }
   const Placement& placement() const { return *placement_; }
@@ -165,16 +176,21 @@ class Evaluator {
   /// The same of every content of the placement.
   void price_sharding(const Layout& layout, const MemoryModel& memory, std::vector<DataParallel>& prices) const;
 
-  /// DataParallel::optimizer of a content's price with its equation; `P` and `P_e` are what the content trains.
-  [[nodiscard]] Traced traced_step(const Layout& layout, const StageSums& sums, const StageContent& content) const;
+  /// What of a step's data parallelism is exposed, and its optimizer step, with their equations: of the stages that
+  /// keep the step longest. No cells. `P` and `P_e` are the parameters that the stage named by `stepped` trains.
+  struct TracedSharding {
+    ExposedSharding<Traced> exposed{};
+    int stepped = 0;  ///< content whose optimizer step takes longest
+  };
+  [[nodiscard]] TracedSharding traced_sharding(const Layout& layout, const MemoryModel& memory) const;
 
   /// The messages behind that price, of one content; after place().
   ShardingMessages sharding_messages(const Layout& layout, const StageSums& sums, const StageContent& content) const;
   /// Seconds of one pass of a message, all siblings of its group at once.
   double pass_time(const ShardingMessage& message, const StageContent& content) const {
-    if (known_ == nullptr) return pass_seconds(message, content);
+    if (known_ == nullptr) return pass_law<double>(message, content);
     return known_->of(message.op, message.bytes, message.parts, message.group,
-                      [&] { return pass_seconds(message, content); });
+                      [&] { return pass_law<double>(message, content); });
   }
 
   /// Time of one step, for the placement and recomputation fixed before.
@@ -209,10 +225,7 @@ class Evaluator {
   StageMemory memory_of_runs(const StageRuns& runs, int rank, const char** instant = nullptr) const;
 
  private:
-  /// What data parallelism and the optimizer leave exposed.
-  struct Exposed {
-    double reduce = 0, gather = 0, table = 0, optimizer = 0;
-  };
+  using Exposed = ExposedSharding<double>;
 
   /// All that the hand-overs of a split depend on beside it.
   struct HopsOf {
@@ -285,7 +298,14 @@ class Evaluator {
   }
   void add_block(StageCost& sum, const LayerCost& cost, double count) const;
   Exposed exposed(const Layout& layout, std::span<const DataParallel> prices) const;
-  double block_exposed(const StageCost& cost, const DataParallel& price, double layers, bool rebuilt) const;
+  /// What an axis hides of `price` where blocks are gathered one by one.
+  template <class V>
+  V block_exposed(const StageCost& cost, const ShardingPrice<V>& price, double layers, bool rebuilt) const;
+  template <class V, class PriceOf>
+  ExposedSharding<V> exposed_law(const Layout& layout, const PriceOf& price_of) const;
+  template <class V>
+  ShardingPrice<V> priced(const Layout& layout, const StageSums& sums, const StageContent& content,
+                          RealBytes least_bytes) const;
   Terms terms(const Exposed& exposed) const;
   std::size_t content_of(int rank) const {
     return static_cast<std::size_t>(stages().content_of[static_cast<std::size_t>(rank)]);
@@ -297,8 +317,10 @@ class Evaluator {
   void report_gradients(Estimate& estimate, const MemoryModel& memory, const Exposed& exposed,
                         std::span<const DataParallel> prices) const;
 
-  double pass_seconds(const ShardingMessage& message, const StageContent& content) const;
-  double list_copies(const ShardingMessage& message, const Cluster& cluster) const;
+  template <class V>
+  V pass_law(const ShardingMessage& message, const StageContent& content) const;
+  template <class V>
+  V list_copies(const ShardingMessage& message, const Cluster& cluster) const;
 
   const Problem& problem_;
   const CostModel& costs_;

@@ -1,8 +1,11 @@
-// Data-parallel work of an Evaluator: gradients summed, parameters gathered, optimizer stepped, and what of it the
-// pipeline hides. Tested by tests/planner/estimate_test.cpp.
+// Data-parallel work of an Evaluator: gradients summed, parameters gathered, optimizer stepped. Tested by
+// tests/planner/estimate_test.cpp.
 #include <algorithm>
+#include <string>
+#include <type_traits>
 
 #include "formulas/kernel_laws.hpp"
+#include "formulas/names.hpp"
 #include "formulas/rank_grid.hpp"
 #include "formulas/textbook_states.hpp"
 #include "formulas/transient.hpp"
@@ -132,31 +135,40 @@ int Evaluator::expert_layers(const StageContent& content) const {
 /// a view for a rank, once it has waited for all work of the GPU, in a buffer of zeros (partition_parameters.py,
 /// _allgather_param). A sum of whole gradients is made in a copy, divided there and copied back (stage3.py,
 /// allreduce_bucket).
-double Evaluator::list_copies(const ShardingMessage& message, const Cluster& cluster) const {
-  if (!problem_.training.stack.shards_in_lists) return 0;
+template <class V>
+V Evaluator::list_copies(const ShardingMessage& message, const Cluster& cluster) const {
+  if (!problem_.training.stack.shards_in_lists) return V(0.0);
   const Calibration& fit = cluster.calibration;
   const auto passes = [&](double count) {
-    return memory_bound_time(cluster.gpu, RealBytes(count * message.bytes), 0).value / fit.memory_bound;
+    const V copied = count * symbol<V>("y", message.bytes, "bytes of the tensors", "model and layout");
+    return memory_bound_law<V>(cluster.gpu, copied, V(0.0)) /
+           symbol<V>("c", fit.memory_bound, "share of that rate that training reaches", "cluster's constants");
   };
   if (message.op == Collective::AllReduce) return passes(6);
   // A view launches nothing and is taken to cost the host half of a call that does.
   constexpr double kCalls = 1 + 0.5;
-  const double launches = kCalls * message.parts * message.group.size * fit.kernel_gap_us * 1e-6;
+  const V launches = kCalls * symbol<V>("q", message.parts, "messages of a pass", "layout") *
+                     symbol<V>("g", message.group.size, "ranks of the group", "layout") *
+                     symbol<V>("h", fit.kernel_gap_us, "microseconds of a launch", "cluster's constants") * 1e-6;
   return launches + passes(message.op == Collective::AllGather ? 3 : 2);
 }
 
-double Evaluator::pass_seconds(const ShardingMessage& message, const StageContent& content) const {
+/// Seconds of one pass of a message, in as many parts as it comes.
+template <class V>
+V Evaluator::pass_law(const ShardingMessage& message, const StageContent& content) const {
   // A table that both ends of the pipeline hold goes from the first cell to the last.
   const Cluster& cluster =
       message.what == ShardingMessage::What::Table ? problem_.cluster : problem_of(content).cluster;
-  const bool inside = message.group.inside(cluster.scale_up_size()) == message.group.size;
   const auto time = [&](double bytes) {
-    return collective_time(cluster, message.op, RealBytes(bytes), message.group).value /
-           (inside ? cluster.calibration.scale_up : cluster.calibration.scale_out);
+    return collective_seconds<V>(cluster, message.op, RealBytes(bytes), message.group);
   };
   if (message.parts <= 1) return time(message.bytes);
-  return time(message.bytes) + (message.parts - 1) * time(1) + list_copies(message, cluster);
+  return lettered<V>("a", time(message.bytes), "all of it in one message", "s") +
+         (symbol<V>("q", message.parts, "messages of a pass", "layout") - 1.0) *
+             lettered<V>("l", time(1), "a message of one byte", "s") +
+         list_copies<V>(message, cluster);
 }
+template double Evaluator::pass_law<double>(const ShardingMessage&, const StageContent&) const;
 
 namespace {
 
@@ -203,24 +215,37 @@ Stepped stepped(const Training& training, const StageSums& sums, const ShardingM
 
 }  // namespace
 
-Traced Evaluator::traced_step(const Layout& layout, const StageSums& sums, const StageContent& content) const {
-  const Stepped what = stepped(problem_.training, sums, sharding_messages(layout, sums, content));
-  return step_seconds<Traced>(problem_.training, problem_of(content).cluster, what);
+namespace {
+
+/// "reduce_scatter over 64 ranks: one pass".
+std::string words_of(const ShardingMessage& message) {
+  return std::string(name(message.op)) + " over " + std::to_string(message.group.size) + " ranks: one pass";
 }
 
-DataParallel Evaluator::price(const Layout& layout, const StageSums& sums, const StageContent& content,
-                              RealBytes least_bytes) const {
+}  // namespace
+
+template <class V>
+ShardingPrice<V> Evaluator::priced(const Layout& layout, const StageSums& sums, const StageContent& content,
+                                   RealBytes least_bytes) const {
+  using What = ShardingMessage::What;
   const Training& training = problem_.training;
   const Cluster& cluster = problem_of(content).cluster;
   const Gpu& gpu = cluster.gpu;
-  DataParallel price;
+  ShardingPrice<V> price;
   const ShardingMessages messages = sharding_messages(layout, sums, content);
+  int number = 0;
   for (const ShardingMessage& message : messages) {
+    ++number;
     if (message.bytes < least_bytes.value) continue;
-    double& sum = message.what == ShardingMessage::What::Reduce   ? price.reduce
-                  : message.what == ShardingMessage::What::Gather ? price.gather
-                                                                  : price.table;
-    sum += pass_time(message, content) * (message.what == ShardingMessage::What::Outer ? message.passes : 1);
+    V& sum = message.what == What::Reduce ? price.reduce : message.what == What::Gather ? price.gather : price.table;
+    V pass = 0.0;
+    if constexpr (std::is_same_v<V, double>)
+      pass = pass_time(message, content);
+    else
+      pass = lettered<V>(
+          "t", number, pass_law<V>(message, content), [&] { return words_of(message); }, "s");
+    if (message.what == What::Outer) pass = pass * symbol<V>("o", message.passes, "of them a step", "optimizer");
+    sum = sum + pass;
   }
   const Stepped what = stepped(training, sums, messages);
   if (lets_go(training, layout, sums)) price.refetch = price.gather;
@@ -228,12 +253,25 @@ DataParallel Evaluator::price(const Layout& layout, const StageSums& sums, const
   if (offload.parameters && layout.zero >= 2 && gpu.host_link.value > 0) {
     // The shard is fetched before every gather, its gradient sent away behind every reduction.
     const double owned = what.dense / what.dense_owners + what.expert / what.expert_owners;
-    price.gather +=
-        owned * (training.stack.states == StateLayout::Fsdp2 ? 4 : training.weight_bytes()) / gpu.host_link.value;
-    price.reduce += owned * training.grad_bytes / gpu.host_link.value;
+    const V link = symbol<V>("H", gpu.host_link.value, "bytes a second to host memory", "GPU preset");
+    price.gather = price.gather +
+                   symbol<V>("y_p", owned * (training.stack.states == StateLayout::Fsdp2 ? 4 : training.weight_bytes()),
+                             "bytes of the rank's shard, fetched from host memory", "layout") /
+                       link;
+    price.reduce =
+        price.reduce +
+        symbol<V>("y_g", owned * training.grad_bytes, "bytes of its gradients, sent to host memory", "layout") / link;
   }
-  price.optimizer = step_seconds<double>(training, cluster, what);
+  price.optimizer = step_seconds<V>(training, cluster, what);
   return price;
+}
+
+template ShardingPrice<Traced> Evaluator::priced<Traced>(const Layout&, const StageSums&, const StageContent&,
+                                                         RealBytes) const;
+
+DataParallel Evaluator::price(const Layout& layout, const StageSums& sums, const StageContent& content,
+                              RealBytes least_bytes) const {
+  return priced<double>(layout, sums, content, least_bytes);
 }
 
 void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
@@ -246,82 +284,6 @@ void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
     });
     prices.push_back(sum);
   }
-}
-
-/// ZeRO-3: the next block's gather hides under this block's compute, forward and backward.
-double Evaluator::block_exposed(const StageCost& cost, const DataParallel& price, double layers, bool rebuilt) const {
-  const double tax = problem_.cluster.calibration.overlap_tax;
-  const bool overlaps = problem_.training.stack.overlap_param_gather;
-  const auto hide = [&](double comm, double compute) {
-    if (!overlaps) return comm;
-    return std::max(0.0, comm - compute) + tax * std::min(comm, compute);
-  };
-  const double blocks = std::max(1.0, layers);
-  const double again =
-      (problem_.training.stack.reshard_after_forward ? price.gather : 0) + price.reduce + (rebuilt ? price.refetch : 0);
-  return blocks *
-         (hide(price.gather / blocks, cost.forward.total() / blocks) + hide(again / blocks, cost.backward() / blocks));
-}
-
-Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const DataParallel> prices) const {
-  const Stack& stack = problem_.training.stack;
-  const double tax = problem_.cluster.calibration.overlap_tax;
-  // Interleaved chunks reduce (and fetch) one by one, aligned over the ranks: all but the last hide under the others'
-  // micro-batches, which pass group by group.
-  const bool by_chunk = schedule_row(layout.schedule).passes == Passes::EachGroup;
-  const double last = by_chunk ? 1.0 / layout.vp : 1.0, others = by_chunk ? (1 - last) * pipeline_.group : 0;
-  const auto expose = [&](double comm, double pass, double slack, bool overlap) {
-    const double early = std::min((1 - last) * comm, others * pass);
-    const double hidden = overlap ? early + std::min(comm - early, slack) : 0;
-    return comm - hidden + tax * hidden;
-  };
-  Exposed worst;
-  double before_forward = 0, before_backward = 0;  // work of earlier ranks: slack before this rank is waited for
-  auto holder = placement_->holders.begin();
-  for (const Segment& segment : placement_->segments) {
-    const auto content = static_cast<std::size_t>(segment.content);
-    const StageCost& cost = stage_costs_[content];
-    if (cells_.empty()) {  // of ranks that do the same the first has the least slack, rank 0 apart
-      if (holder == placement_->holders.end()) break;
-      if (holder->first != segment.first) {
-        before_forward += segment.ranks * cost.forward.total() / layout.vp;
-        before_backward += segment.ranks * cost.backward() / layout.vp;
-        continue;
-      }
-      ++holder;
-    }
-    const DataParallel& price = prices[content];
-    const Layout& own = layout_of(stages().contents[content], layout);
-    const StageRuns* runs = runs_of(stages().contents[content]);
-    worst.optimizer = std::max(worst.optimizer, price.optimizer);
-    worst.table = std::max(worst.table, price.table);  // once the gradients are reduced, with nothing left to hide it
-    if (runs == nullptr && own.zero == 3) {
-      worst.reduce = std::max(worst.reduce, passes_ * block_exposed(cost, price, placement_->layers[content],
-                                                                    own.recompute.kind == RecomputeKind::Full));
-      continue;
-    }
-    // Rank 0 hides its buckets under its own last backward pass, later ranks under the drain of the pipeline:
-    // of equal ones the first has the least time.
-    const double backward = cost.backward(), forward = cost.forward.total();
-    const double reduce_slack = segment.first == 0 ? 0.9 * last * backward : before_backward;
-    const double gather_slack = segment.first == 0 ? 0.9 * last * forward : before_forward;
-    const auto repeated = [&](double seconds) {
-      return stack.reduces_once ? 0.0 : (passes_ - 1) * std::max(tax * seconds, seconds - backward);
-    };
-    double reduce = price.reduce, gather = price.gather, besides = own.zero == 2 ? repeated(reduce) : 0;
-    if (runs != nullptr) {
-      const Moved apart = moved_of_runs(*runs);
-      reduce = apart.late.reduce, gather = apart.late.gather, besides = apart.blocks + repeated(apart.repeated);
-      if (apart.all_blocks) {
-        worst.reduce = std::max(worst.reduce, apart.blocks);
-        continue;
-      }
-    }
-    worst.reduce = std::max(worst.reduce, besides + expose(reduce, backward, reduce_slack, stack.overlap_grad_reduce));
-    worst.gather = std::max(worst.gather, expose(gather, forward, gather_slack, stack.overlap_param_gather));
-    before_forward += segment.ranks * forward / layout.vp, before_backward += segment.ranks * backward / layout.vp;
-  }
-  return worst;
 }
 
 }  // namespace plan

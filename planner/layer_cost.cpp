@@ -8,6 +8,7 @@
 
 #include "formulas/bf16_layers.hpp"
 #include "formulas/communication.hpp"
+#include "formulas/kernel_laws.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/parameters.hpp"
 #include "formulas/rank_grid.hpp"
@@ -292,7 +293,7 @@ void LayerBuilder::add_forward(const Phase& phase, std::uint16_t module) {
 }
 
 void LayerBuilder::add_message(Axis axis, Collective op, Group group, double size, double count, double time,
-                               double exposed) {
+                               double exposed, const Exchange& exchange) {
   if (known_ != nullptr) return;
   for (Message& message : cost_.messages)
     if (message.axis == axis && message.op == op && message.size == size && message.group.size == group.size &&
@@ -300,14 +301,11 @@ void LayerBuilder::add_message(Axis axis, Collective op, Group group, double siz
       message.count += count, message.exposed += exposed;
       return;
     }
-  cost_.messages.push_back({axis, op, group, size, count, time, exposed});
+  cost_.messages.push_back({axis, op, group, size, count, time, exposed, exchange});
 }
 
 double LayerBuilder::message_time(Collective op, double size, Group group) const {
-  const auto time = [&] {
-    const bool inside = group.inside(cluster_.scale_up_size()) == group.size;
-    return collective_time(cluster_, op, RealBytes(size), group).value / (inside ? fit_.scale_up : fit_.scale_out);
-  };
+  const auto time = [&] { return collective_seconds<double>(cluster_, op, RealBytes(size), group); };
   return known_ == nullptr || group.size < 1 ? time() : known_->messages.of(op, size, 1, group, time);
 }
 

@@ -134,13 +134,13 @@ class LayerBuilder final : private LayerOperators {
   void add_activation(double rows, double width, bool gated, std::uint16_t module);
   /// Seconds of one pass, reported; `each`: bytes read and written of an element.
   double pointwise_time(const Pointwise& work, KernelTime::Pass pass, RealBytes each) const;
-  void add_message(Axis axis, Collective op, Group group, double size, double count, double time, double exposed);
+  void add_message(Axis axis, Collective op, Group group, double size, double count, double time, double exposed,
+                   const Exchange& exchange = {});
   void add_forward(const Phase& phase, std::uint16_t module);
   double message_time(Collective op, double size, Group group) const;
-  /// The same between the GEMMs of a layer: an all-reduce, which reads and writes all that it sums, shares memory and
-  /// SMs with them; halves of one, as sequence parallelism has them, run as alone.
+  /// The same between the GEMMs of a layer.
   double tensor_time(Collective op, double size, Group group) const {
-    return (op == Collective::AllReduce ? fit_.tensor_parallel : 1) * message_time(op, size, group);
+    return beside_products(fit_, op) * message_time(op, size, group);
   }
   /// Passes that quantise both operands of a linear row by row, for each of its three products.
   void add_row_scales(double m, double n, double k);

@@ -1,8 +1,10 @@
 // Attention kernels, context parallelism, scans and expert layers of a LayerBuilder (plan-formulas(7) E2, E6, F3).
 // Tested by tests/planner/estimate_test.cpp.
 #include <algorithm>
+#include <tuple>
 
 #include "formulas/communication.hpp"
+#include "formulas/kernel_laws.hpp"
 #include "formulas/rank_grid.hpp"
 #include "formulas/transient.hpp"
 #include "planner/layer_cost.hpp"
@@ -151,8 +153,8 @@ void LayerBuilder::context_messages(const ContextWidths& width, double forward_c
   }
   // Ring: each of c-1 hops hides under one block of attention. In the backward pass dK and dV follow one block behind
   // K and V and go the whole way round: their last hop finds nothing left to hide under.
-  const double hop = send_time(cluster_, RealBytes(local), group.stride, group.size).value / fit_.scale_out;
-  const double both = send_time(cluster_, RealBytes(2 * local), group.stride, group.size).value / fit_.scale_out;
+  const double hop = send_seconds<double>(cluster_, RealBytes(local), group.stride, group.size);
+  const double both = send_seconds<double>(cluster_, RealBytes(2 * local), group.stride, group.size);
   const double forward = (ring - 1) * hidden_under(hop, forward_core / ring);
   const double alone = 2 * hidden_under(hop, backward_core / ring) + hop;
   const double together = (ring - 2) * hidden_under(both, backward_core / ring);
@@ -304,25 +306,43 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
     // DeepEP and HybridEP send one copy of a token to each rank that has experts of it, however many.
     const double ranks =
         stack_.dedup_dispatch ? distinct_nodes(shape.experts, shape.top_k, group.size) : as_double(shape.top_k);
-    double time = message_time(Collective::AllToAll, size * ranks / as_double(shape.top_k), group);
+    Exchange out{.sent = RealBytes(size * ranks / as_double(shape.top_k)), .imbalance = stack_.routing_imbalance};
     if (stack_.dedup_dispatch && inside < group.size) {
       // One copy of a token per node over the network, the rest over NVLink.
       const int nodes = group.size / inside;
       const double reached = stack_.node_limit > 0 ? std::min(stack_.node_limit, nodes)
                                                    : distinct_nodes(shape.experts, shape.top_k, nodes);
-      const double remote = tokens_ / split_.tp * width * element * reached * (nodes - 1) / nodes;
-      const double network = send_time(cluster_, RealBytes(remote), cluster_.scale_up_size()).value / fit_.scale_out;
-      const double local = size * ranks / as_double(shape.top_k) / gpu_.scale_up.value / fit_.scale_up;
-      time = std::max(network, local);
+      out.by_node = true;
+      out.remote = RealBytes(tokens_ / split_.tp * width * element * reached * (nodes - 1) / nodes);
     }
-    return std::pair(size, time * stack_.routing_imbalance);
+    const double all_to_all = out.by_node ? 0 : message_time(Collective::AllToAll, out.sent.value, group);
+    return std::tuple(size, exchange_seconds<double>(cluster_, out, all_to_all), out);
   };
-  const auto [dispatch_size, dispatch] = exchange(stack_.fp8_dispatch && is_fp8(precision_) ? 1.0 + 1.0 / 32 : 2.0);
-  const auto [combine_size, combine] = exchange(2.0);
+  const auto [dispatch_size, dispatch, sent] =
+      exchange(stack_.fp8_dispatch && is_fp8(precision_) ? 1.0 + 1.0 / 32 : 2.0);
+  const auto [combine_size, combine, returned] = exchange(2.0);
   add_forward({.ep = dispatch + combine}, kRecomputeMoe);
   cost_.backward_input.ep += 2 * combine;
-  add_message(Axis::Ep, Collective::AllToAll, group, dispatch_size, 1, dispatch, dispatch);
-  add_message(Axis::Ep, Collective::AllToAll, group, combine_size, 3, combine, 3 * combine);
+  add_message(Axis::Ep, Collective::AllToAll, group, dispatch_size, 1, dispatch, dispatch, sent);
+  add_message(Axis::Ep, Collective::AllToAll, group, combine_size, 3, combine, 3 * combine, returned);
 }
+
+template <class V>
+V exchange_seconds(const Cluster& cluster, const Exchange& exchange, const V& all_to_all) {
+  const V uneven = exchange.imbalance == 1
+                       ? V(1.0)
+                       : symbol<V>("u", exchange.imbalance, "tokens of the most loaded rank over the mean", "stack");
+  if (!exchange.by_node) return all_to_all * uneven;
+  const V network = send_seconds<V>(cluster, exchange.remote, cluster.scale_up_size());
+  const V local =
+      symbol<V>("S", exchange.sent.value, "bytes that the rank sends", "model and layout") /
+      symbol<V>("W", cluster.gpu.scale_up.value, "bytes a second inside the domain", "GPU preset") /
+      symbol<V>("eta", cluster.calibration.scale_up, "share of that rate that training reaches", "cluster's constants");
+  return larger(lettered<V>("r", network, "one copy of a token a node, over the network", "s"),
+                lettered<V>("l", local, "all copies, inside the domain", "s")) *
+         uneven;
+}
+template double exchange_seconds<double>(const Cluster&, const Exchange&, const double&);
+template Traced exchange_seconds<Traced>(const Cluster&, const Exchange&, const Traced&);
 
 }  // namespace plan

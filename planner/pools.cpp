@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "formulas/efficiency.hpp"
+#include "formulas/kernel_laws.hpp"
 #include "formulas/rank_grid.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
@@ -239,7 +239,7 @@ const Problem& PoolModels::joined_by(int one, int other) {
 Hops PoolModels::hops(const PooledLayout& layout) {
   std::vector<Seconds> each;
   const auto time = [&](const Cluster& cluster, RealBytes bytes, std::size_t tier) {
-    return hop_time(cluster, bytes, tier) / cluster.calibration.scale_out;
+    return Seconds(hop_seconds<double>(cluster, bytes, tier));
   };
   const std::size_t runs = layout.runs.size();
   for (std::size_t first = 0, next = 0; first < runs; first = next) {  // of one pool

@@ -3,7 +3,7 @@
 #include "planner/resharding.hpp"
 
 #include "formulas/communication.hpp"
-#include "formulas/efficiency.hpp"
+#include "formulas/kernel_laws.hpp"
 
 namespace plan {
 namespace {
@@ -26,10 +26,8 @@ std::vector<ReshardingGather> gathers(const Problem& problem, const Layout& from
     if (group.size <= 1) return;
     const double tokens = static_cast<double>(problem.training.seq) * sequences / (whole ? 1 : from.cp);
     const double bytes = hidden_bytes(tokens, problem.model.hidden).value;
-    const bool inside = group.inside(cluster.scale_up_size()) == group.size;
-    const double scale = inside ? cluster.calibration.scale_up : cluster.calibration.scale_out;
     all.push_back(
-        {what, group, bytes, collective_time(cluster, Collective::AllGather, RealBytes(bytes), group).value / scale});
+        {what, group, bytes, collective_seconds<double>(cluster, Collective::AllGather, RealBytes(bytes), group)});
   };
   const int replica = from.tp * from.cp;
   if (whole) add("replica", shares ? Group{replica, 1} : Group{from.cp, from.tp}, from.micro_batch);

@@ -37,40 +37,37 @@ std::string short_name(std::string_view op, const std::vector<ExplainedSymbol>& 
   }
 }
 
-double calibration_of(const Cluster& cluster, Group group) {
-  const bool inside = group.inside(cluster.scale_up_size()) == group.size;
-  return inside ? cluster.calibration.scale_up : cluster.calibration.scale_out;
+/// The law of one message of a layer.
+Traced law_of(const Cluster& cluster, const Message& message) {
+  const RealBytes size(message.size);
+  const Group& group = message.group;
+  if (message.op == Collective::SendRecv) return send_seconds<Traced>(cluster, size, group.stride, group.size);
+  if (const Exchange& exchange = message.exchange; exchange.sent > RealBytes())
+    return exchange_seconds<Traced>(cluster, exchange,
+                                    collective_seconds<Traced>(cluster, message.op, exchange.sent, group));
+  const Traced alone = collective_seconds<Traced>(cluster, message.op, size, group);
+  const double slower = message.axis == Axis::Tp ? beside_products(cluster.calibration, message.op) : 1;
+  if (slower == 1) return alone;
+  return alone * symbol<Traced>("v", slower,
+                                "of its time beside the products of a layer, with which it shares SMs "
+                                "and memory",
+                                "cluster's constants");
 }
 
-/// The law of one message, corrected by what was measured at its size, at the rate that training reaches.
-Explanation by_law(std::string title, const CollectiveLaw& law, double size, double wire, double seconds,
-                   double calibration, const std::string& where) {
-  constexpr const char* kWhere = "cluster";
-  Traced transfer(law.transfer.value);
-  if (law.transfer.value > 0)
-    transfer =
-        symbol<Traced>("w", wire, "bytes on the wire per byte of size", "nccl-tests") *
-        symbol<Traced>("S", size, "bytes of the tensor", kShape) /
-        symbol<Traced>("W", wire * size / law.transfer.value, "bytes a second that large messages approach", kWhere);
-  const double over = law.time() > Seconds() ? seconds * calibration / law.time().value : 1;
-  Traced time = message_law<Traced>(law, transfer, kWhere);
-  if (over != 1) time = time * symbol<Traced>("k", over, "measured over this law, at this size", kWhere);
-  Explanation out = explained(
-      std::move(title),
-      time / symbol<Traced>("eta", calibration, "share of that rate that training reaches", "cluster's constants"), "s",
-      "plan formula collective-time; man plan-preset, collectives");
-  for (ExplainedSymbol& symbol : out.symbols)
-    if (symbol.origin == kWhere) symbol.origin = where;
+constexpr const char* kMessageLaw = "plan formula collective-time; man plan-preset, collectives";
+
+Explanation explain_message(const Cluster& cluster, const Message& message) {
+  Explanation out = explained(fmt::format("one {} over {} ranks on {}", plan::name(message.op), message.group.size,
+                                          group_tier(cluster, message.group).name),
+                              law_of(cluster, message), "s", kMessageLaw);
+  out.name = "t";
   return out;
 }
 
 /// One message kind: how often, how long, and which share of it no computation hides.
 Explanation exposed_message(const Plan& plan, const std::string& name, const Message& message, double visits) {
   const double count = visits * message.count, exposed = visits * message.exposed;
-  // Between the GEMMs of a layer an all-reduce shares SMs and memory with them.
-  const bool shares = message.axis == Axis::Tp && message.op == Collective::AllReduce;
-  const double beside = shares ? plan.problem.cluster.calibration.tensor_parallel : 1;
-  Explanation time = explain_message(plan, "t", message.op, message.size, message.group, message.time, beside);
+  Explanation time = explain_message(plan.problem.cluster, message);
   Explanation out = explained(fmt::format("exposed {} over {} ranks, {} each", plan::name(message.op),
                                           message.group.size, traffic_text(round_bytes(message.size))),
                               "n*t*u", exposed, "s",
@@ -173,21 +170,6 @@ Result<Explanation> explain_layer_axis(const Plan& plan, Axis axis, Seconds whol
 
 }  // namespace
 
-Explanation explain_message(const Plan& plan, std::string name, Collective op, double size, Group group, double seconds,
-                            double beside) {
-  const Cluster& cluster = plan.problem.cluster;
-  const Tier& tier = group_tier(cluster, group);
-  const bool ring = op == Collective::SendRecv;
-  const CollectiveLaw law = ring ? send_law(cluster, RealBytes(size), group.stride, group.size)
-                                 : collective_law(cluster, op, RealBytes(size), group);
-  Explanation out = by_law(fmt::format("one {} over {} ranks on {}", plan::name(op), group.size, tier.name), law, size,
-                           ring ? 1 : wire_factor(op, group.size), seconds,
-                           (ring ? cluster.calibration.scale_out : calibration_of(cluster, group)) / beside,
-                           cluster.measured ? "profile" : "cluster");
-  out.name = std::move(name);
-  return out;
-}
-
 Explanation explain_hand_over(const Plan& plan, std::string name) {
   const Layout& layout = plan.best.layout;
   const Problem& problem = plan.problem;
@@ -198,9 +180,8 @@ Explanation explain_hand_over(const Plan& plan, std::string name) {
   for (std::size_t i = 1; i < tiers.size(); ++i)
     if (tiers[i] > tiers[slowest]) slowest = i;
   Explanation out =
-      by_law(hops.alike() ? "one hand-over between pipeline stages" : "the slowest hand-over between stages",
-             hop_law(problem.cluster, bytes, tiers[slowest]), bytes.value, 1, hops.slowest().value,
-             problem.cluster.calibration.scale_out, problem.cluster.measured ? "profile" : "cluster");
+      explained(hops.alike() ? "one hand-over between pipeline stages" : "the slowest hand-over between stages",
+                hop_seconds<Traced>(problem.cluster, bytes, tiers[slowest]), "s", kMessageLaw);
   if (!hops.alike()) out.notes = {"`plan explain placement` says which stages hand over across which tier"};
   out.name = std::move(name);
   return out;
@@ -217,42 +198,38 @@ Result<Explanation> explain_ep(const Plan& plan, int) {
 }
 
 Result<Explanation> explain_pp(const Plan& plan, int) {
-  const double exposed = plan.best.terms.pp.value;
   if (plan.best.layout.pp == 1) return nothing("pipeline");
+  const SlowestStage slowest = slowest_stage(plan);
   Explanation hop = explain_hand_over(plan, "t");
-  const double each = hop.value;
-  return explained("pipeline communication that stays exposed", "n*t", exposed, "s",
-                   {{"n", each > 0 ? exposed / each : 0, "hand-overs as slow that the pipeline waits for", "schedule"},
+  const double each = slowest.hop.value;
+  return explained("pipeline communication that stays exposed", "n*t", plan.best.terms.pp.value, "s",
+                   {{"n", each > 0 ? slowest.pipeline.hop.value / each : 0,
+                     "hand-overs as slow that the pipeline waits for", "schedule"},
                     {"t", each, "seconds of one", {}}},
                    "closed form of the schedule, checked by simulation", {std::move(hop)});
 }
 
 Result<Explanation> explain_dp(const Plan& plan, int) {
-  const Problem& problem = plan.problem;
+  const Layout& layout = plan.best.layout;
+  const CostModel costs(plan.problem, split_of(layout));
+  Evaluator evaluator(plan.problem, costs);
+  evaluator.place(layout);
+  evaluator.recompute(layout.recompute);
+  const auto told = evaluator.traced_sharding(layout, MemoryModel(plan.problem, layout)).exposed;
   ExplainedSum sum;
-  for (const Communication& row : plan.best.communication) {
-    if (row.axis != Axis::Dp) continue;
-    const double factor = wire_factor(row.op, row.group.size) * std::max(1.0, row.count);
-    const double size = factor > 0 ? static_cast<double>(row.per_step.value) / factor : 0;
-    const double seconds = row.count > 0 ? row.time.value / row.count : 0;
-    if (row.time.value <= 0) continue;
-    Explanation time = explain_message(plan, "t", row.op, size, row.group, seconds);
-    Explanation part = explained(fmt::format("exposed {} over {} ranks", name(row.op), row.group.size), "n*t*u",
-                                 row.exposed.value, "s",
-                                 {{"n", row.count, "of them in a step", "layout"},
-                                  {"t", seconds, "seconds of one", {}},
-                                  {"u", row.exposed / row.time, "share that no computation hides", "schedule"}},
-                                 fmt::format("hidden under the pipeline's last backwards and first forwards; hidden "
-                                             "time costs {:.0f} % of itself",
-                                             100 * problem.cluster.calibration.overlap_tax),
-                                 {std::move(time)});
-    part.name = short_name(name(row.op), sum.symbols);
-    const std::string title = part.title;
+  const auto add = [&](const char* name, const char* title, const Traced& law) {
+    Explanation part = explained(title, law, "s", kMessageLaw);
+    part.name = name;
     sum.add("", title, std::move(part));
-  }
+  };
+  add("r", layout.zero == 3 ? "exposed reductions and gathers, layer by layer" : "exposed reduction of gradients",
+      told.reduce);
+  add("g", "exposed gathering of parameters", told.gather);
+  add("e", "sum of what both ends of the pipeline, or copies that train apart, hold", told.table);
   if (sum.symbols.empty()) return nothing("data-parallel");
   return explained("data-parallel communication that stays exposed", sum.equation, plan.best.terms.dp.value, "s",
-                   std::move(sum.symbols), "gradients and parameters of the stage that sends longest",
+                   std::move(sum.symbols),
+                   "hidden under the pipeline's last backwards and first forwards, or under the next layer",
                    std::move(sum.parts));
 }
 

@@ -72,6 +72,8 @@ SlowestStage slowest_stage(const Plan& plan) {
   out.ends = out.visits / (plan.problem.training.stack.vocab_barriers > 0 ? layout.pp : 1);
   out.times = evaluator.bottleneck_times();
   out.host_wait = evaluator.bottleneck_host_wait();
+  out.pipeline = evaluator.pipeline_time();
+  out.hop = evaluator.hops().slowest();
   return out;
 }
 

@@ -40,10 +40,12 @@ class ExplainedSum {
 struct SlowestStage {
   StageContent content{};
   StageCost cost{};
-  double visits = 1;     ///< share of its layers that a micro-batch meets: half of DualPipe's
-  double ends = 1;       ///< share of embedding and head on it
-  double times = 0;      ///< micro-batches one after another, of which pairs that overlap count less
-  double host_wait = 0;  ///< of one, seconds that compute waits for activations on their way to the host and back
+  double visits = 1;        ///< share of its layers that a micro-batch meets: half of DualPipe's
+  double ends = 1;          ///< share of embedding and head on it
+  double times = 0;         ///< micro-batches one after another, of which pairs that overlap count less
+  double host_wait = 0;     ///< of one, seconds that compute waits for activations on their way to the host and back
+  PipelineTime pipeline{};  ///< of the whole step, by the law of the schedule
+  Seconds hop{};            ///< the slowest hand-over between stages
 };
 [[nodiscard]] SlowestStage slowest_stage(const Plan& plan);
 
@@ -74,9 +76,6 @@ struct StageRank {
 [[nodiscard]] Explanation explain_ledger(const Plan& plan, const MemoryModel& memory, std::string name, int kind,
                                          bool whole = false);
 
-/// Seconds of one collective of `size` bytes, as the planner counts it.
-[[nodiscard]] Explanation explain_message(const Plan& plan, std::string name, Collective op, double size, Group group,
-                                          double seconds, double beside = 1);
 /// Seconds of one hand-over between pipeline stages.
 [[nodiscard]] Explanation explain_hand_over(const Plan& plan, std::string name);
 

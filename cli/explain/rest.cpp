@@ -145,17 +145,11 @@ Explanation longest_step(const Plan& plan) {
   const CostModel costs(plan.problem, split_of(layout));
   Evaluator evaluator(plan.problem, costs);
   evaluator.place(layout);
-  const Stages& stages = evaluator.stages();
-  const MemoryModel memory(plan.problem, layout);
-  Traced longest = 0.0;
-  int of = 0;
-  for (std::size_t i = 0; i < stages.contents.size(); ++i) {
-    const Traced step = evaluator.traced_step(layout, memory.sums(stages.contents[i]), stages.contents[i]);
-    if (step.value() <= longest.value()) continue;
-    longest = step, of = static_cast<int>(i);
-  }
-  const auto first = std::find(stages.content_of.begin(), stages.content_of.end(), of) - stages.content_of.begin();
-  Explanation out = explained("seconds to read and write gradients and states", longest, "s",
+  evaluator.recompute(layout.recompute);
+  const Evaluator::TracedSharding told = evaluator.traced_sharding(layout, MemoryModel(plan.problem, layout));
+  const std::vector<int>& content_of = evaluator.stages().content_of;
+  const auto first = std::find(content_of.begin(), content_of.end(), told.stepped) - content_of.begin();
+  Explanation out = explained("seconds to read and write gradients and states", told.exposed.optimizer, "s",
                               "bytes of Adam in fp32; plan formula memory-bound-time");
   const StageRank rank = stage_rank(plan, static_cast<int>(first));
   for (const char* name : {"P", "P_e"})
@@ -283,16 +277,14 @@ Result<Explanation> explain_gpu_hours(const Plan& plan, int) {
 }
 
 Result<Explanation> explain_pipeline_wait(const Plan& plan) {
-  const Terms& t = plan.best.terms;
-  const double busy = (t.compute + t.recompute + t.tp + t.cp + t.ep).value;
-  const double whole = busy + t.bubble.value + t.pp.value;
-  return explained("waiting for other pipeline stages", "t - w - h", t.bubble.value, "s",
-                   {{"t", whole,
+  const PipelineTime told = slowest_stage(plan).pipeline;
+  return explained("waiting for other pipeline stages", "t - w - h", plan.best.terms.bubble.value, "s",
+                   {{"t", told.total().value,
                      fmt::format("seconds of the pipeline under {}, first forward to last gradient",
                                  name(plan.best.layout.schedule)),
                      "schedule"},
-                    {"w", busy, "seconds that the slowest stage works", kReport},
-                    {"h", t.pp.value, "seconds of exposed hand-overs", "plan explain pp"}},
+                    {"w", told.busy.value, "seconds that the slowest stage works", kReport},
+                    {"h", told.hop.value, "seconds of exposed hand-overs", "plan explain pp"}},
                    "closed form of the schedule, checked by simulation; --timeline and --format trace draw it");
 }
 

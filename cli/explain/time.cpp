@@ -64,36 +64,35 @@ Result<Explanation> explain_step_time(const Plan& plan, int) {
 namespace {
 
 /// Seconds that the slowest stage works, by what they go to.
-Explanation work_of_stage(const Plan& plan) {
+Explanation work_of_stage(const Plan& plan, Seconds busy) {
   const Terms& t = plan.best.terms;
   ExplainedSum sum;
   for (const auto& [word, seconds] : {std::pair("compute", t.compute), std::pair("recompute", t.recompute),
                                       std::pair("tp", t.tp), std::pair("cp", t.cp), std::pair("ep", t.ep)})
     sum.add({word, seconds.value, "of it", std::string("plan explain ") + word});
-  const double busy = (t.compute + t.recompute + t.tp + t.cp + t.ep).value;
-  Explanation out = explained("seconds that the slowest stage works", sum.equation, busy, "s", std::move(sum.symbols));
+  Explanation out =
+      explained("seconds that the slowest stage works", sum.equation, busy.value, "s", std::move(sum.symbols));
   out.name = "w";
   return out;
 }
 
-/// What the schedule waits beyond the law of equal stages.
-Explanation unequal_stages(const Plan& plan) {
-  const Layout& layout = plan.best.layout;
-  const Terms& t = plan.best.terms;
-  const double busy = (t.compute + t.recompute + t.tp + t.cp + t.ep).value;
-  const double chunks = static_cast<double>(plan.best.micro_batches) * layout.vp;
-  const double whole = busy + t.bubble.value + t.pp.value;
-  Explanation out =
-      explained("waiting beyond what equal stages have", "T - h - w*(1 + (p - 1)/(m*v))",
-                t.bubble.value - (layout.pp - 1.0) / chunks * busy, "s",
-                {{"T", whole, "seconds from the first forward to the last gradient, all stages", "schedule"},
-                 {"h", t.pp.value, "seconds of exposed hand-overs", "plan explain pp"},
-                 {"w", busy, "seconds that the slowest stage works", "plan explain bubble.w"},
-                 {"p", static_cast<double>(layout.pp), "pipeline stages", kBest},
-                 {"m", static_cast<double>(plan.best.micro_batches), "micro-batches per step", kBest},
-                 {"v", static_cast<double>(layout.vp), "model chunks per stage", kBest}},
-                "T: closed form of the schedule over every stage's time, checked by simulation; "
-                "--timeline draws it");
+std::vector<ExplainedSymbol> stages_and_chunks(const Plan& plan) {
+  return {{"p", static_cast<double>(plan.best.layout.pp), "pipeline stages", kBest},
+          {"m", static_cast<double>(plan.best.micro_batches), "micro-batches per step", kBest},
+          {"v", static_cast<double>(plan.best.layout.vp), "model chunks per stage", kBest}};
+}
+
+/// What the schedule waits beyond `equal`, the law of equal stages.
+Explanation unequal_stages(const Plan& plan, const PipelineTime& told, double equal) {
+  std::vector<ExplainedSymbol> symbols = {
+      {"T", told.total().value, "seconds from the first forward to the last gradient, all stages", "schedule"},
+      {"h", told.hop.value, "seconds of exposed hand-overs", "plan explain pp"},
+      {"w", told.busy.value, "seconds that the slowest stage works", "plan explain bubble.w"}};
+  for (ExplainedSymbol& symbol : stages_and_chunks(plan)) symbols.push_back(std::move(symbol));
+  Explanation out = explained("waiting beyond what equal stages have", "T - h - w*(1 + (p - 1)/(m*v))",
+                              told.bubble.value - equal, "s", std::move(symbols),
+                              "T: closed form of the schedule over every stage's time, checked by simulation; "
+                              "--timeline draws it");
   out.name = "u";
   return out;
 }
@@ -104,22 +103,15 @@ Result<Explanation> explain_bubble(const Plan& plan, int) {
   const Layout& layout = plan.best.layout;
   if (layout.pp == 1) return fail(Error{"nothing_to_explain", "the layout has one pipeline stage: no bubble"});
   if (splits_backward(layout.schedule)) return explain_pipeline_wait(plan);
-  const Terms& terms = plan.best.terms;
-  const double busy = (terms.compute + terms.recompute + terms.tp + terms.cp + terms.ep).value;
-  const double equal = (layout.pp - 1.0) / (static_cast<double>(plan.best.micro_batches) * layout.vp) * busy;
-  Explanation out{.name = {},
-                  .title = "waiting for other pipeline stages",
-                  .equation = "(p - 1)/(m*v)*w + u",
-                  .value = terms.bubble.value,
-                  .unit = "s",
-                  .source = "Narayanan et al. 2021, arXiv:2104.04473"};
-  out.symbols = {{"p", static_cast<double>(layout.pp), "pipeline stages", kBest},
-                 {"m", static_cast<double>(plan.best.micro_batches), "micro-batches per step", kBest},
-                 {"v", static_cast<double>(layout.vp), "model chunks per stage", kBest},
-                 {"w", busy, "seconds that the slowest stage works", {}},
-                 {"u", terms.bubble.value - equal, "difference that unequal stages make", {}}};
-  out.parts = {work_of_stage(plan), unequal_stages(plan)};
-  return out;
+  const PipelineTime told = slowest_stage(plan).pipeline;
+  const double chunks = static_cast<double>(plan.best.micro_batches) * layout.vp;
+  Explanation unequal = unequal_stages(plan, told, (layout.pp - 1.0) / chunks * told.busy.value);
+  std::vector<ExplainedSymbol> symbols = stages_and_chunks(plan);
+  symbols.push_back({"w", told.busy.value, "seconds that the slowest stage works", {}});
+  symbols.push_back({"u", unequal.value, "difference that unequal stages make", {}});
+  return explained("waiting for other pipeline stages", "(p - 1)/(m*v)*w + u", plan.best.terms.bubble.value, "s",
+                   std::move(symbols), "Narayanan et al. 2021, arXiv:2104.04473",
+                   {work_of_stage(plan, told.busy), std::move(unequal)});
 }
 
 Result<Explanation> explain_throughput(const Plan& plan, int) {

@@ -19,8 +19,8 @@ using namespace plan;
 
 namespace {
 
-/// Terms that state what a schedule came to, or an interval that depends on the whole answer: they read it there.
-const std::set<std::string_view> kReadOff = {"bubble", "pp", "dp", "step_time_low", "step_time_high"};
+/// Ends of an interval that depends on the whole answer: they read it there.
+const std::set<std::string_view> kReadOff = {"step_time_low", "step_time_high"};
 
 template <class T>
 T pick(std::mt19937& random, std::initializer_list<T> values) {

@@ -1,0 +1,144 @@
+// What of an Evaluator's data-parallel work is exposed: blocks hide under one another, buckets under the pipeline's
+// last backward passes and first forward ones (plan-formulas(7) E4). Assumes that what is hidden costs the calibrated
+// share of itself. Tested by tests/planner/estimate_test.cpp.
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "formulas/traced.hpp"
+#include "planner/evaluate.hpp"
+
+namespace plan {
+namespace {
+
+template <class V>
+V tax_of(const Problem& problem) {
+  return symbol<V>("x", problem.cluster.calibration.overlap_tax,
+                   "what hidden time costs of itself, as kernels share "
+                   "the GPU",
+                   "cluster's constants");
+}
+
+/// Of two stages the one that is waited for.
+template <class V>
+void keep_longer(V& longest, const V& other) {
+  if (value_of(other) > value_of(longest)) longest = other;
+}
+
+}  // namespace
+
+/// ZeRO-3: the next block's gather hides under this block's compute, forward and backward.
+template <class V>
+V Evaluator::block_exposed(const StageCost& cost, const ShardingPrice<V>& price, double layers, bool rebuilt) const {
+  const V tax = tax_of<V>(problem_);
+  const bool overlaps = problem_.training.stack.overlap_param_gather;
+  const auto hide = [&](const V& comm, const V& compute) {
+    if (!overlaps) return comm;
+    return larger(V(0.0), comm - compute) + tax * smaller(comm, compute);
+  };
+  const V blocks = symbol<V>("B", std::max(1.0, layers), "layers of the stage", "layout");
+  const V forward = symbol<V>("f", cost.forward.total(), "seconds of its forward pass", "plan explain compute");
+  const V backward = symbol<V>("b", cost.backward(), "seconds of its backward pass", "plan explain compute");
+  const V first = problem_.training.stack.reshard_after_forward ? price.gather : V(0.0);
+  const V again = first + price.reduce + (rebuilt ? price.refetch : V(0.0));
+  return blocks * (hide(price.gather / blocks, forward / blocks) + hide(again / blocks, backward / blocks));
+}
+template double Evaluator::block_exposed<double>(const StageCost&, const DataParallel&, double, bool) const;
+
+template <class V, class PriceOf>
+ExposedSharding<V> Evaluator::exposed_law(const Layout& layout, const PriceOf& price_of) const {
+  const Stack& stack = problem_.training.stack;
+  const V tax = tax_of<V>(problem_);
+  // Interleaved chunks reduce (and fetch) one by one, aligned over the ranks: all but the last hide under the others'
+  // micro-batches, which pass group by group.
+  const bool by_chunk = schedule_row(layout.schedule).passes == Passes::EachGroup;
+  const double last = by_chunk ? 1.0 / layout.vp : 1.0, others = by_chunk ? (1 - last) * pipeline_.group : 0;
+  const auto expose = [&](const V& comm, const V& pass, const V& slack, bool overlap) {
+    if (!overlap) return comm;
+    const V early = smaller((1 - last) * comm, others * pass);
+    const V hidden = early + smaller(comm - early, slack);
+    return comm - hidden + tax * hidden;
+  };
+  const V passes = symbol<V>("n", passes_, "passes of a step", "schedule");
+  ExposedSharding<V> worst;
+  double before_forward = 0, before_backward = 0;  // work of earlier ranks: slack before this rank is waited for
+  auto holder = placement_->holders.begin();
+  for (const Segment& segment : placement_->segments) {
+    const auto content = static_cast<std::size_t>(segment.content);
+    const StageCost& cost = stage_costs_[content];
+    if (cells_.empty()) {  // of ranks that do the same the first has the least slack, rank 0 apart
+      if (holder == placement_->holders.end()) break;
+      if (holder->first != segment.first) {
+        before_forward += segment.ranks * cost.forward.total() / layout.vp;
+        before_backward += segment.ranks * cost.backward() / layout.vp;
+        continue;
+      }
+      ++holder;
+    }
+    const ShardingPrice<V>& price = price_of(content);
+    const Layout& own = layout_of(stages().contents[content], layout);
+    const StageRuns* runs = runs_of(stages().contents[content]);
+    keep_longer(worst.optimizer, price.optimizer);
+    keep_longer(worst.table, price.table);  // once the gradients are reduced, with nothing left to hide it
+    if (runs == nullptr && own.zero == 3) {
+      keep_longer(worst.reduce, passes * block_exposed<V>(cost, price, placement_->layers[content],
+                                                          own.recompute.kind == RecomputeKind::Full));
+      continue;
+    }
+    // Rank 0 hides its buckets under its own last backward pass, later ranks under the drain of the pipeline:
+    // of equal ones the first has the least time.
+    const V backward = symbol<V>("b", cost.backward(), "seconds of the stage's backward pass", "plan explain compute");
+    const V forward =
+        symbol<V>("f", cost.forward.total(), "seconds of the stage's forward pass", "plan explain compute");
+    const bool first = segment.first == 0;
+    const V reduce_slack = symbol<V>("s_r", first ? 0.9 * last * cost.backward() : before_backward,
+                                     "seconds of backward passes that it runs beside", "schedule");
+    const V gather_slack = symbol<V>("s_g", first ? 0.9 * last * cost.forward.total() : before_forward,
+                                     "seconds of forward passes that it runs beside", "schedule");
+    const auto repeated = [&](const V& seconds) {
+      return stack.reduces_once ? V(0.0) : (passes - 1.0) * larger(tax * seconds, seconds - backward);
+    };
+    V reduce = price.reduce, gather = price.gather, besides = own.zero == 2 ? repeated(reduce) : V(0.0);
+    if constexpr (std::is_same_v<V, double>)
+      if (runs != nullptr) {
+        const Moved apart = moved_of_runs(*runs);
+        reduce = apart.late.reduce, gather = apart.late.gather, besides = apart.blocks + repeated(apart.repeated);
+        if (apart.all_blocks) {
+          worst.reduce = std::max(worst.reduce, apart.blocks);
+          continue;
+        }
+      }
+    keep_longer(worst.reduce, besides + expose(reduce, backward, reduce_slack, stack.overlap_grad_reduce));
+    keep_longer(worst.gather, expose(gather, forward, gather_slack, stack.overlap_param_gather));
+    before_forward += segment.ranks * cost.forward.total() / layout.vp;
+    before_backward += segment.ranks * cost.backward() / layout.vp;
+  }
+  return worst;
+}
+
+Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const DataParallel> prices) const {
+  return exposed_law<double>(layout, [&](std::size_t content) -> const DataParallel& { return prices[content]; });
+}
+
+Evaluator::TracedSharding Evaluator::traced_sharding(const Layout& layout, const MemoryModel& memory) const {
+  TracedSharding out;
+  std::vector<ShardingPrice<Traced>> prices;
+  double longest = -1;
+  for (std::size_t i = 0; i < stages().contents.size(); ++i) {
+    const StageContent& content = stages().contents[i];
+    ShardingPrice<Traced> price = priced<Traced>(layout, memory.sums(content), content, {});
+    if (price.optimizer.value() > longest) longest = price.optimizer.value(), out.stepped = static_cast<int>(i);
+    const auto letter = [](const char* name, Traced& law, const char* meaning) {
+      law = lettered<Traced>(name, law, meaning, "s");
+    };
+    letter("C_r", price.reduce, "seconds to reduce the gradients once");
+    letter("C_g", price.gather, "seconds to gather the parameters once");
+    letter("C_f", price.refetch, "seconds to gather them again for recomputation");
+    prices.push_back(std::move(price));
+  }
+  out.exposed =
+      exposed_law<Traced>(layout, [&](std::size_t content) -> const ShardingPrice<Traced>& { return prices[content]; });
+  return out;
+}
+
+}  // namespace plan
