@@ -4,6 +4,7 @@
 
 #include "formulas/cluster.hpp"
 #include "formulas/formula.hpp"
+#include "formulas/layout.hpp"
 #include "formulas/model.hpp"
 #include "formulas/real_bytes.hpp"
 #include "formulas/training.hpp"
@@ -14,6 +15,18 @@ namespace plan {
 /// `tokens` = b s / c.
 [[nodiscard]] constexpr RealBytes hidden_bytes(double tokens, std::int64_t hidden) {
   return RealBytes(2.0 * tokens * static_cast<double>(hidden));
+}
+
+/// Context ranks that turn shares of the sequence into shares of the heads by all-to-all; the others pass keys round or
+/// gather them. `hybrid` = those of a hybrid.
+[[nodiscard]] constexpr int exchanging_ranks(CpKind kind, int cp, int hybrid) {
+  switch (kind) {
+    case CpKind::Ulysses: return cp;
+    case CpKind::Hybrid: return hybrid;
+    case CpKind::Ring:
+    case CpKind::AllGather: break;
+  }
+  return 1;
 }
 
 /// Send buffer of one expert all-to-all: every token to its top_k experts.

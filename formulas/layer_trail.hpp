@@ -127,11 +127,17 @@ V routed_width(const LayerSizes<V>& n) {
   return symbol<V>("d", shape.latent > 0 ? shape.latent : n.model.hidden, "width that experts see", "model");
 }
 
-/// Width of the keys, and of the values, on one rank: heads are copied when there are fewer than tensor ranks.
+/// Width on one rank of heads that several query heads share: they are copied when there are fewer than tensor ranks.
+template <class V>
+V shared_heads_on_rank(const V& heads, const V& width, const V& t) {
+  return larger(heads, t) * width / t;
+}
+
+/// Width of the keys, and of the values, on one rank.
 template <class V>
 V kv_on_rank(const AttentionShape& shape, const V& t) {
-  const V groups = symbol<V>("g", shape.kv_heads, "heads of keys and values", "model");
-  return larger(groups, t) * symbol<V>("d", shape.head_dim, "width of a head", "model") / t;
+  return shared_heads_on_rank(symbol<V>("g", shape.kv_heads, "heads of keys and values", "model"),
+                              symbol<V>("d", shape.head_dim, "width of a head", "model"), t);
 }
 
 /// Width of the queries of one rank.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "formulas/layer_rows.hpp"
+#include "formulas/layer_trail.hpp"
 #include "formulas/transient.hpp"
 
 namespace plan {
@@ -22,8 +23,8 @@ double Weight::shared_by(int tp, int etp) const {
 double Weight::rows_on_rank(int tp, int etp) const {
   const double rows = static_cast<double>(out) / (second ? 1 : shared_by(tp, etp));
   if (kv_out == 0) return rows;
-  const auto head = static_cast<double>(kv_out / kv_heads);
-  return rows + static_cast<double>(std::max<std::int64_t>(kv_heads, tp)) * head / tp;
+  const auto heads = static_cast<double>(kv_heads), head = static_cast<double>(kv_out / kv_heads);
+  return rows + shared_heads_on_rank<double>(heads, head, tp);
 }
 
 double Weight::columns_on_rank(int tp, int etp) const {

@@ -99,8 +99,7 @@ void compute(LayerOperators& out, const LayerOnRank& on) {
   const AttentionShape& shape = on.layer.attention;
   const Stack& stack = on.training.stack;
   const double heads = static_cast<double>(shape.heads) / on.t, width = static_cast<double>(shape.head_dim);
-  const double q = static_cast<double>(shape.q()) / on.t;
-  const double kv = kv_on_rank<double>(shape, on.t);
+  const double q = q_on_rank<double>(shape, on.t), kv = kv_on_rank<double>(shape, on.t);
   const LinearTime in = out.products(on.tokens, {q + (shape.output_gate ? q : 0), kv, kv}, on.hidden, stack.fused_qkv);
   if (on.model.positions == 0) out.pointwise({"rotary embedding", on.tokens, q + kv, 4, 4, 2, 0, kRotaryChain});
   out.attention({.heads = heads,

@@ -26,13 +26,42 @@ void add_delta_weights(LayerWeights& out, std::int64_t h, const DeltaNetShape& s
 namespace {
 
 template <class V>
+V key_width(const DeltaNetShape& shape) {
+  return symbol<V>("d_k", shape.key_dim, "width of a head's keys", "model");
+}
+
+template <class V>
+V keys_of(const DeltaNetShape& shape) {
+  return symbol<V>("g", shape.key_heads, "key heads", "model") * key_width<V>(shape);
+}
+
+template <class V>
+V heads_of(const DeltaNetShape& shape) {
+  return symbol<V>("a", shape.value_heads, "value heads", "model");
+}
+
+template <class V>
+V value_width(const DeltaNetShape& shape) {
+  return symbol<V>("d_v", shape.value_dim, "width of a head's values", "model");
+}
+
+template <class V>
+V values_of(const DeltaNetShape& shape) {
+  return heads_of<V>(shape) * value_width<V>(shape);
+}
+
+/// The rule itself, of a token on as many ranks as share its values.
+template <class V>
+V rule_flops(const DeltaNetShape& shape, const V& values) {
+  return 2 * 4 * values * value_width<V>(shape);
+}
+
+template <class V>
 void keep(Keeper<V>& out, const LayerSizes<V>& n) {
   const DeltaNetShape& shape = n.layer.delta;
   constexpr double kChunk = 64;  // tokens of a block
-  const V heads = symbol<V>("a", shape.value_heads, "value heads", "model") / n.t;
-  const V key = symbol<V>("d_k", shape.key_dim, "width of a head's keys", "model");
-  const V keys = symbol<V>("g", shape.key_heads, "key heads", "model") * key / n.t;
-  const V values = heads * symbol<V>("d_v", shape.value_dim, "width of a head's values", "model");
+  const V heads = heads_of<V>(shape) / n.t, key = key_width<V>(shape);
+  const V keys = keys_of<V>(shape) / n.t, values = values_of<V>(shape) / n.t;
   out.keep({Fate::Mixer, "cv", "queries, keys and values before and behind the short convolution"},
            n.element * 2 * (2 * keys + values));
   out.keep({Fate::Mixer, "kr", "queries and keys repeated for every value head"}, n.element * 2 * heads * key);
@@ -46,31 +75,25 @@ void keep(Keeper<V>& out, const LayerSizes<V>& n) {
 template <class V>
 ScanWidths<V> scan_widths(const Layer& layer, const V& t, const V&) {
   const DeltaNetShape& shape = layer.delta;
-  const V keys = symbol<V>("g", shape.key_heads, "key heads", "model") *
-                 symbol<V>("d_k", shape.key_dim, "width of a head's keys", "model");
-  const V heads = symbol<V>("a", shape.value_heads, "value heads", "model");
-  const V values = heads * symbol<V>("d_v", shape.value_dim, "width of a head's values", "model");
-  return {(2 * keys + 2 * values + 2 * heads) / t, values / t};
+  const V values = values_of<V>(shape);
+  return {(2 * keys_of<V>(shape) + 2 * values + 2 * heads_of<V>(shape)) / t, values / t};
 }
 
 /// Convolution and chunked rule.
 template <class V>
 V core_flops(const Layer& layer, double, Mask) {
   const DeltaNetShape& shape = layer.delta;
-  const V keys = symbol<V>("k", shape.key_heads * shape.key_dim, "width of all keys", "model");
-  const V values = symbol<V>("v", shape.value_heads * shape.value_dim, "width of all values", "model");
-  return 2 * (symbol<V>("c", shape.conv, "taps of the convolution", "model") * (2 * keys + values) +
-              4 * values * symbol<V>("d", shape.value_dim, "width of a head's values", "model"));
+  const V keys = keys_of<V>(shape), values = values_of<V>(shape);
+  return 2 * symbol<V>("c", shape.conv, "taps of the convolution", "model") * (2 * keys + values) +
+         rule_flops<V>(shape, values);
 }
 
 void compute(LayerOperators& out, const LayerOnRank& on) {
   const DeltaNetShape& shape = on.layer.delta;
-  const double keys = static_cast<double>(shape.key_heads * shape.key_dim) / on.t;
-  const double values = static_cast<double>(shape.value_heads * shape.value_dim) / on.t;
+  const double keys = keys_of<double>(shape) / on.t, values = values_of<double>(shape) / on.t;
   const LinearTime in = out.product(on.tokens, 2 * keys + 2 * values, on.hidden);
   const ScanWidths<double> widths = scan_widths(on.layer, on.t, on.c);
-  out.scan({.flops = Flops(2 * 4 * static_cast<double>(shape.value_heads) / on.t *
-                           static_cast<double>(shape.value_dim * shape.value_dim) * on.tokens),
+  out.scan({.flops = Flops(rule_flops<double>(shape, values) * on.tokens),
             .width = 2 * keys + values,
             .read = widths.in,
             .written = widths.out});

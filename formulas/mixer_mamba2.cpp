@@ -47,25 +47,33 @@ V states_of(const Mamba2Shape& shape, const V& groups) {
   return groups * symbol<V>("n", shape.state, "states of a channel", "model");
 }
 
+/// B or C on one tensor rank, of which `c` context ranks take at least a group each.
+template <class V>
+V states_on_rank(const Mamba2Shape& shape, const V& t, const V& c) {
+  const V groups = groups_of<V>(shape, t);
+  return states_of<V>(shape, value_of(c) > 1 ? larger(groups, c) : groups);
+}
+
+/// Projected input on one tensor rank: gate, x, B, C and the time steps.
+template <class V>
+V projected(const Mamba2Shape& shape, const V& t, const V& c) {
+  return (2 * inner_of<V>(shape) + heads_of<V>(shape)) / t + 2 * states_on_rank<V>(shape, t, c);
+}
+
 template <class V>
 ScanWidths<V> scan_widths(const Layer& layer, const V& t, const V& c) {
-  const Mamba2Shape& shape = layer.mamba;
-  const V inner = inner_of<V>(shape);
-  return {(2 * inner + heads_of<V>(shape)) / t + 2 * states_of<V>(shape, larger(groups_of<V>(shape, t), c)), inner / t};
+  return {projected<V>(layer.mamba, t, c), inner_of<V>(layer.mamba) / t};
 }
 
 template <class V>
 void keep(Keeper<V>& out, const LayerSizes<V>& n) {
   const Mamba2Shape& shape = n.layer.mamba;
-  const V inner = inner_of<V>(shape);
-  V groups = groups_of<V>(shape, n.t);
-  if (n.layout.cp > 1) groups = larger(groups, symbol<V>("c", n.layout.cp, "context-parallel ranks", "layout"));
+  const V inner = inner_of<V>(shape), c = symbol<V>("c", n.layout.cp, "context-parallel ranks", "layout");
   out.keep({Fate::Mixer, "mx", "projected input: gate, x, B, C and the time steps"},
-           n.element * ((2 * inner + heads_of<V>(shape)) / n.t + 2 * states_of<V>(shape, groups)));
+           n.element * projected<V>(shape, n.t, c));
   out.keep({Fate::Mixer, "so", "output of the scan"}, n.element * inner / n.t);
   out.keep({Fate::Mixer, "go", "input of the output projection"}, n.input * inner / n.t);
-  out.keep({Fate::Mixer, "gs", "statistics of the gated norm, one a group: fp32"},
-           4 * symbol<V>("g", shape.groups, "groups that share B and C", "model") / n.t);
+  out.keep({Fate::Mixer, "gs", "statistics of the gated norm, one a group: fp32"}, 4 * groups_of<V>(shape, n.t));
 }
 
 /// The chunked scan.
@@ -80,14 +88,11 @@ V core_flops(const Layer& layer, double, Mask) {
 /// Chunked scan: 7 d_i N FLOPs a token in small batched products; memory traffic of its inputs and states.
 void compute(LayerOperators& out, const LayerOnRank& on) {
   const Mamba2Shape& shape = on.layer.mamba;
-  const double inner = static_cast<double>(shape.heads * shape.head_dim) / on.t;
-  const double groups = groups_of<double>(shape, on.t), states = states_of<double>(shape, groups);
-  const LinearTime in =
-      out.product(on.tokens, 2 * inner + 2 * states + static_cast<double>(shape.heads) / on.t, on.hidden);
+  const double inner = inner_of<double>(shape) / on.t;
+  const LinearTime in = out.product(on.tokens, projected<double>(shape, on.t, 1), on.hidden);
   const ScanWidths<double> widths = scan_widths(on.layer, on.t, on.c);
-  const double scanned = on.c > 1 ? states_of<double>(shape, larger(groups, on.c)) : states;
-  out.scan({.flops = Flops(7 * inner * static_cast<double>(shape.state) * on.tokens),
-            .width = inner + 2 * scanned,
+  out.scan({.flops = Flops(core_flops<double>(on.layer, 0, Mask::Causal) / on.t * on.tokens),
+            .width = inner + 2 * states_on_rank<double>(shape, on.t, on.c),
             .read = widths.in,
             .written = widths.out});
   out.product(on.tokens, on.hidden, inner);

@@ -54,9 +54,9 @@ struct NcclGroup {
   double pools = 0;  ///< Exchange, Pool
   double bytes = 0;
 };
-inline constexpr double kNcclConnection = 12.0 * (1 << 20);  ///< LL, LL128, Simple FIFOs: 10 MiB in, 2 MiB out
-inline constexpr double kNcclPool = 64.0 * (1 << 20);        ///< 32 channels * 16 * 128 KiB, shared by all peers
-inline constexpr double kNcclMulticast = 16.0 * (1 << 20);   ///< 2 MiB for each of 8 heads
+inline constexpr double kNcclConnection = 12.0 * kMiB;  ///< LL, LL128, Simple FIFOs: 10 MiB in, 2 MiB out
+inline constexpr double kNcclPool = 64.0 * kMiB;        ///< 32 channels * 16 * 128 KiB, shared by all peers
+inline constexpr double kNcclMulticast = 16.0 * kMiB;   ///< 2 MiB for each of 8 heads
 [[nodiscard]] std::vector<NcclGroup> nccl_groups(const Layout& layout, const NcclPlatform& platform);
 
 }  // namespace plan

@@ -105,7 +105,7 @@ struct LinearShapes {
 
 /// cuBLAS workspace that TransformerEngine allocates per stream: 32 MiB from Hopper on, 4 MiB before [TE].
 [[nodiscard]] constexpr RealBytes gemm_workspace(GpuGeneration generation) {
-  return RealBytes((generation == GpuGeneration::Ampere ? 4.0 : 32.0) * (1 << 20));
+  return RealBytes((generation == GpuGeneration::Ampere ? 4.0 : 32.0) * kMiB);
 }
 /// Streams of the grouped GEMM, each with its own workspace [TE].
 inline constexpr double kGroupedGemmStreams = 4;
@@ -115,11 +115,11 @@ inline constexpr double kGroupedGemmStreams = 4;
 /// [PyTorch CublasHandlePool.cpp].
 [[nodiscard]] constexpr RealBytes torch_workspaces(GpuGeneration generation, bool deterministic) {
   const bool large = deterministic || generation == GpuGeneration::Hopper;
-  return RealBytes(2 * (large ? 32.0 : 8.125) * (1 << 20));
+  return RealBytes(2 * (large ? 32.0 : 8.125) * kMiB);
 }
 /// Allocated beside everything counted here: random states, scalars, small tables. What is left of
 /// Megatron's measured static memory after states and workspaces: 2.0, 3.1 and 4.0 MiB on three stacks.
-inline constexpr double kStaticResidue = 3.0 * (1 << 20);
+inline constexpr double kStaticResidue = 3.0 * kMiB;
 
 /// What the caching allocator holds beyond what is allocated, of all that is: segments that hold both live and freed
 /// blocks. Reserved peaks of 19 runs without expandable segments lie 2.8 to 9.3 % above the allocated ones (SimuMax,

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "formulas/units.hpp"
 #include "hwprobe/text.hpp"
 
 namespace plan {
@@ -26,7 +27,6 @@ constexpr int kSuccess = 0;
 constexpr std::uint64_t kGpusAlone = 1u << 1;  // AMDSMI_INIT_AMD_GPUS
 constexpr int kVram = 0, kSystemClock = 0, kMemoryClock = 4, kHotSpot = 1, kCurrent = 0;
 constexpr unsigned kMostHandles = 1024;
-constexpr double kGib = 1024.0 * 1024 * 1024;
 
 /// Room for any release's version of a structure.
 template <class First>
@@ -157,9 +157,9 @@ GpuFacts AmdSmi::Table::facts(int index) const {
   gpu.pci_device_id = id.starts_with("0x") ? id.substr(2) : id;
   std::uint64_t total = 0, used = 0;
   if (memory_total != nullptr && memory_total(handle, kVram, &total) == kSuccess)
-    gpu.total_gib = static_cast<double>(total) / kGib;
+    gpu.total_gib = static_cast<double>(total) / kGiB;
   if (memory_used != nullptr && memory_used(handle, kVram, &used) == kSuccess)
-    gpu.free_gib = static_cast<double>(total - std::min(total, used)) / kGib;
+    gpu.free_gib = static_cast<double>(total - std::min(total, used)) / kGiB;
   gpu.pcie_gen = generation(first_line(device / "current_link_speed"));
   gpu.pcie_gen_max = generation(first_line(device / "max_link_speed"));
   gpu.pcie_width = static_cast<int>(number_in(first_line(device / "current_link_width")).value_or(0));

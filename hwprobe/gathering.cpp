@@ -20,6 +20,12 @@ constexpr std::size_t kMostPending = 4096;
 
 }  // namespace
 
+void send_heartbeat(std::span<const Peer> peers) {
+  const std::string frame = encode({MessageType::Heartbeat, {}});
+  for (const Peer& peer : peers)
+    if (peer.fd >= 0) static_cast<void>(send(peer.fd, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
 bool drain(Peer& peer) {
   char bytes[65536];
   const ssize_t got = recv(peer.fd, bytes, sizeof bytes, MSG_DONTWAIT);
@@ -44,9 +50,7 @@ Gathering::~Gathering() {
 void Gathering::beat(double beat_s) {
   if (since(beat_) <= beat_s) return;
   beat_ = SteadyClock::now();
-  const std::string frame = encode({MessageType::Heartbeat, {}});
-  for (const Peer& peer : joined_)
-    if (peer.fd >= 0) static_cast<void>(send(peer.fd, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+  send_heartbeat(joined_);
 }
 
 void Gathering::turn(int milliseconds, double beat_s) {

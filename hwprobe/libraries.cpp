@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "hwprobe/text.hpp"
+
 namespace plan {
 namespace {
 
@@ -34,12 +36,8 @@ const VendorRow& row_of(Vendor vendor, Maker maker) {
 }
 
 std::vector<std::string> parts_of(const std::string& list) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(':', begin), list.size());
-    if (end > begin) parts.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  std::vector<std::string> parts = pieces_of(list, ':');
+  std::erase(parts, "");
   return parts;
 }
 

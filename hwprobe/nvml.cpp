@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "formulas/units.hpp"
+
 namespace plan {
 namespace {
 
@@ -162,10 +164,9 @@ GpuFacts Nvml::Table::facts(int index) const {
   if (d == nullptr) return gpu;
   gpu.name = ask_text(device_name, d);
   gpu.uuid = ask_text(uuid, d);
-  constexpr double kGib = 1024.0 * 1024 * 1024;
   if (MemoryInfo m{}; memory != nullptr && memory(d, &m) == kSuccess) {
-    gpu.total_gib = static_cast<double>(m.total) / kGib;
-    gpu.free_gib = static_cast<double>(m.free) / kGib;
+    gpu.total_gib = static_cast<double>(m.total) / kGiB;
+    gpu.free_gib = static_cast<double>(m.free) / kGiB;
   }
   if (PciInfo p{}; pci != nullptr && pci(d, &p) == kSuccess) {
     p.bus_id[sizeof p.bus_id - 1] = 0;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "hwprobe/wire.hpp"
@@ -24,5 +25,8 @@ struct Peer {
 
 /// Reads what has arrived; false when the other end is gone or talks nonsense.
 [[nodiscard]] bool drain(Peer& peer);
+
+/// Tells each of them that this end is alive, without waiting for any.
+void send_heartbeat(std::span<const Peer> peers);
 
 }  // namespace plan

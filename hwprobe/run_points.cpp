@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 
+#include "formulas/units.hpp"
 #include "hwprobe/fit.hpp"
 #include "hwprobe/rank_work.hpp"
 #include "hwprobe/statistics.hpp"
@@ -21,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kOverBudget = 1.1;
 constexpr double kBetweenCanaries = 5;
-constexpr double kCanaryBytes = 64.0 * (1 << 20), kCanaryWidth = 4096;
+constexpr double kCanaryBytes = 64.0 * kMiB, kCanaryWidth = 4096;
 
 double since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 

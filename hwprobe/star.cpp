@@ -49,9 +49,7 @@ struct Coordinator::State {
   void heartbeat() {
     if (since(beat) < std::min(1.0, times.silence_s / 5)) return;
     beat = SteadyClock::now();
-    const std::string frame = encode({MessageType::Heartbeat, {}});
-    for (const Peer& peer : peers)
-      if (peer.fd >= 0) static_cast<void>(send(peer.fd, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+    send_heartbeat(peers);
   }
 
   /// What is wrong with rank `r`, empty if nothing.

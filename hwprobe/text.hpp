@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -64,6 +65,17 @@ namespace plan {
     if (const std::size_t end = digits(begin); end > begin && end < out.size() && out[end] == ':')
       return out.substr(end + 1);
   return out;
+}
+
+/// The pieces of a list, the empty ones too.
+[[nodiscard]] inline std::vector<std::string> pieces_of(std::string_view list, char between) {
+  std::vector<std::string> pieces;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(between, begin), list.size());
+    pieces.emplace_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return pieces;
 }
 
 /// A finite number that is the whole word.

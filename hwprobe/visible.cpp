@@ -14,14 +14,8 @@ namespace plan {
 namespace {
 
 std::vector<std::string> entries_of(const std::string& list) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    std::string word = list.substr(begin, end - begin);
-    std::erase(word, ' ');
-    words.push_back(std::move(word));
-    begin = end + 1;
-  }
+  std::vector<std::string> words = pieces_of(list, ',');
+  for (std::string& word : words) std::erase(word, ' ');
   return words;
 }
 
@@ -39,8 +33,7 @@ const GpuFacts* named(const std::string& word, const std::vector<GpuFacts>& all)
 }
 
 std::string sys_of_gpu(const GpuFacts& gpu, const std::string& sys, const char* file) {
-  const std::string bus = sysfs_bus(gpu.pci_bus);
-  std::ifstream stream(std::filesystem::path(sys) / "bus/pci/devices" / bus / file);
+  std::ifstream stream(std::filesystem::path(sys) / "bus/pci/devices" / sysfs_bus(gpu.pci_bus) / file);
   std::string line;
   std::getline(stream, line);
   return line;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "planner/problem/axes.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {
@@ -113,15 +114,6 @@ constexpr Choice kTraining[] = {
      [](Problem& p, Layout&, const EarlierJob& e) { p.gpus = *e.gpus; }},
 };
 
-/// Gives dp what the other axes leave of the GPUs, and judges the layout.
-bool possible(const Problem& problem, Layout& layout) {
-  const std::int64_t inner = static_cast<std::int64_t>(layout.tp) * layout.cp * layout.pp;
-  if (problem.gpus % inner != 0) return false;
-  layout.dp = static_cast<int>(problem.gpus / inner);
-  if (layout.shard > 0 && layout.dense_group() % layout.shard != 0) layout.shard = 0;
-  return broken_rule(problem, layout) < 0;
-}
-
 /// An axis of which nothing is said above, by itself.
 template <class T>
 bool restore(const LayoutAxis<T>& axis, Layout& layout, const Layout& before) {
@@ -136,7 +128,8 @@ bool restore(const LayoutAxis<T>& axis, Layout& layout, const Layout& before) {
 std::vector<Restoration> restorations(const Problem& problem, const Layout& layout, const EarlierJob& earlier) {
   std::vector<Restoration> out;
   const auto add = [&](Restoration one) {
-    if (possible(one.problem, one.layout)) one.estimate = estimate(one.problem, one.layout);
+    if (settle_dp(one.problem, one.layout) && broken_rule(one.problem, one.layout) < 0)
+      one.estimate = estimate(one.problem, one.layout);
     out.push_back(std::move(one));
   };
   const auto set_back = [&](const Choice& choice) {

@@ -42,16 +42,29 @@ void build_head(const Model& model, LayerBuilder& builder, CommonCosts* known = 
 
 }  // namespace
 
-Split split_of(const Layout& layout) {
-  return {.tp = layout.tp,
-          .cp = layout.cp,
-          .cp_ulysses = layout.cp_kind == CpKind::Hybrid ? layout.cp_ulysses : 1,
-          .micro_batch = layout.micro_batch,
-          .cp_kind = layout.cp > 1 ? layout.cp_kind : CpKind::Ring,
-          .sequence_parallel = layout.sequence_parallel && layout.tp > 1,
-          .ep = layout.ep,
-          .etp = layout.etp};
+namespace {
+
+/// The members that splits and layouts have in common.
+template <class To, class From>
+To split_like(const From& from) {
+  To to;
+  to.tp = from.tp, to.cp = from.cp, to.cp_kind = from.cp_kind, to.cp_ulysses = from.cp_ulysses;
+  to.ep = from.ep, to.etp = from.etp, to.micro_batch = from.micro_batch;
+  to.sequence_parallel = from.sequence_parallel;
+  return to;
 }
+
+}  // namespace
+
+Split split_of(const Layout& layout) {
+  Split split = split_like<Split>(layout);
+  if (layout.cp_kind != CpKind::Hybrid) split.cp_ulysses = 1;
+  if (layout.cp == 1) split.cp_kind = CpKind::Ring;
+  if (layout.tp == 1) split.sequence_parallel = false;
+  return split;
+}
+
+Layout layout_of(const Split& split) { return split_like<Layout>(split); }
 
 std::vector<KernelTime> layer_kernels(const Problem& problem, const Split& split, int kind) {
   std::vector<KernelTime> kernels;
@@ -77,10 +90,7 @@ namespace {
 /// Bytes of one layer's activations that go to host memory, for one micro-batch.
 double offloaded_bytes(const Problem& problem, const Split& split, const Layer& layer) {
   const Training& training = problem.training;
-  Layout layout;
-  layout.tp = split.tp, layout.cp = split.cp, layout.cp_kind = split.cp_kind, layout.cp_ulysses = split.cp_ulysses;
-  layout.ep = split.ep, layout.etp = split.etp, layout.micro_batch = split.micro_batch;
-  layout.sequence_parallel = split.sequence_parallel;
+  const Layout layout = layout_of(split);
   const LayerLedger ledger = layer_ledger(problem.model, layer, training, layout);
   const LayerLedger left = left_on_gpu(ledger, layer, problem.model, training, layout);
   return plan::offloaded_bytes(ledger, left, training.offload).value;

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
 #include "formulas/cluster.hpp"
+#include "formulas/communication.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/real_bytes.hpp"
 #include "planner/estimate.hpp"
@@ -65,6 +67,11 @@ struct LayerCost {
   double paired_ep = 0;  ///< ep time left of both passes beside another micro-batch, or launches beyond all other work
   double waiting = 0;    ///< largest share of a pass, or of a pair of them, that the GPU waits for the host's launches
   std::vector<Message> messages{};
+  /// Seconds of a micro-batch that another one beside it cannot hide.
+  double least() const {
+    return (forward + backward_input + backward_weight).total() + std::min(0.0, paired_ep) - forward.ep -
+           backward_input.ep;
+  }
 };
 
 /// How a layer is split: what LayerCost depends on. Layouts that agree here share their layer costs.
@@ -74,8 +81,12 @@ struct Split {
   bool sequence_parallel = false;
   int ep = 1, etp = 1;  ///< last: what the splits before and behind one have in common is computed once
   auto operator<=>(const Split&) const = default;
+  /// Ranks of cp that hand out heads by all-to-all.
+  int exchanging() const { return exchanging_ranks(cp_kind, cp, cp_ulysses); }
 };
 [[nodiscard]] Split split_of(const Layout& layout);
+/// A layout that is split so, and nothing else.
+[[nodiscard]] Layout layout_of(const Split& split);
 
 /// Modules whose recomputation can be chosen, in the order of the RecomputeModule bits.
 inline constexpr int kRecomputeModules = 8;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "planner/least_traffic.hpp"
+
 namespace plan {
 namespace {
 
@@ -113,8 +115,7 @@ std::vector<Holding*> Holdings::of(const Placement& placement, const Layout& run
 }
 
 void PriceBook::turn_to(const Layout& family) {
-  Layout like = family;
-  like.cp_kind = CpKind::Ring, like.cp_ulysses = 1, like.micro_batch = 1;
+  Layout like = family_of_states(family);
   if (like == family_) return;
   pages_.clear(), family_ = std::move(like);
 }

@@ -123,10 +123,9 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const StageS
 
 int Evaluator::expert_layers(const StageContent& content) const {
   const Model& model = problem_.model;
-  const auto routed = [&](int kind) { return model.kinds[static_cast<std::size_t>(kind)].ffn == Ffn::Moe; };
-  int layers = content.mtp * static_cast<int>(std::count_if(model.mtp.kinds.begin(), model.mtp.kinds.end(), routed));
+  int layers = 0;
   for (int kind = 0; kind < costs_.kinds(); ++kind)
-    if (routed(kind)) layers += content.layers_of_kind[static_cast<std::size_t>(kind)];
+    if (model.kinds[static_cast<std::size_t>(kind)].ffn == Ffn::Moe) layers += layers_held(model, content, kind);
   return layers;
 }
 

@@ -31,11 +31,16 @@ StageContent fullest_rank(const Problem& problem, const MemoryModel& memory, int
   return fullest;
 }
 
+Layout family_of_states(const Layout& family) {
+  Layout like = family;
+  like.cp_kind = CpKind::Ring, like.cp_ulysses = 1, like.micro_batch = 1;
+  return like;
+}
+
 LeastTraffic::LeastTraffic(const Problem& problem) : problem_(problem), sure_bytes_(grows_from(problem.cluster)) {}
 
 void LeastTraffic::turn_to(const Layout& family) {
-  Layout like = family;
-  like.cp_kind = CpKind::Ring, like.cp_ulysses = 1, like.micro_batch = 1;
+  Layout like = family_of_states(family);
   if (like == family_) return;
   pages_.clear(), content_.reset(), family_ = std::move(like);
 }

@@ -14,6 +14,9 @@ namespace plan {
 /// fewer than the mean. The kind is the one of which that is the most parameters.
 [[nodiscard]] StageContent fullest_rank(const Problem& problem, const MemoryModel& memory, int pp);
 
+/// A family but for its kind of context parallelism and its micro-batch, which change nothing of how states are shared.
+[[nodiscard]] Layout family_of_states(const Layout& family);
+
 /// What gradients, parameters and the optimizer step of the fullest rank add to each step at least, whatever
 /// hides their traffic: what is hidden slows the work that hides it. A straggler's share comes on top.
 class LeastTraffic {

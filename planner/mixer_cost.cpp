@@ -57,9 +57,7 @@ double LayerBuilder::average_context(std::int64_t window) const {
 
 void LayerBuilder::core_attention(double heads, double kv_heads, double qk_dim, double v_dim, double context) {
   if (!stack_.flash_attention) return unfused_attention(heads, qk_dim, v_dim);
-  const int spread = split_.cp_kind == CpKind::Ulysses  ? split_.cp
-                     : split_.cp_kind == CpKind::Hybrid ? split_.cp_ulysses
-                                                        : 1;  // heads that all-to-all hands out
+  const int spread = split_.exchanging();
   // A ring runs one kernel per hop on its own block of keys; gathered or exchanged context takes one.
   const int ring = split_.cp_kind == CpKind::Ring || split_.cp_kind == CpKind::Hybrid ? split_.cp / spread : 1;
   const AttentionWork work{.batch = static_cast<double>(split_.micro_batch),
@@ -131,9 +129,7 @@ void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) 
 
 void LayerBuilder::context_messages(const ContextWidths& width, double forward_core, double backward_core) {
   if (split_.cp == 1) return;
-  const int ulysses = split_.cp_kind == CpKind::Ulysses  ? split_.cp
-                      : split_.cp_kind == CpKind::Hybrid ? split_.cp_ulysses
-                                                         : 1;
+  const int ulysses = split_.exchanging();
   const int ring = split_.cp / ulysses;
   if (ulysses > 1) {
     const Group group = context_group(ulysses, split_.tp);

@@ -125,11 +125,8 @@ Seconds least_of(StageModels& models, const Problem& problem, const Layout& base
     const CostModel& costs = models.costs(problem.training.offload.layers, layout_of_run(base, own_width(width, base)));
     least.resize(static_cast<std::size_t>(costs.kinds()), std::numeric_limits<double>::infinity());
     for (int kind = 0; kind < costs.kinds(); ++kind) {
-      const LayerCost& cost = costs.layer(kind);
-      const double seconds = (cost.forward + cost.backward_input + cost.backward_weight).total() +
-                             std::min(0.0, cost.paired_ep) - cost.forward.ep - cost.backward_input.ep;
       double& known = least[static_cast<std::size_t>(kind)];
-      known = std::min(known, seconds);
+      known = std::min(known, costs.layer(kind).least());
     }
   }
   double trip = 0;

@@ -12,6 +12,7 @@
 #include "formulas/rank_grid.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/stages.hpp"
 
 namespace plan {
 namespace {
@@ -333,12 +334,9 @@ Seconds PooledEvaluator::least_step(const std::vector<int>& layers) const {
 
 Bytes PooledEvaluator::memory(int stage, int first, int last) const {
   const Cell& cell = cells_[static_cast<std::size_t>(run_of(stage))];
-  StageContent content = content_up_to_[static_cast<std::size_t>(last)];
-  const StageContent& before = content_up_to_[static_cast<std::size_t>(first)];
-  for (std::size_t kind = 0; kind < content.layers_of_kind.size(); ++kind)
-    content.layers_of_kind[kind] -= before.layers_of_kind[kind];
-  content.embedding = stage == 0, content.head = stage + 1 == stages();
-  if (content.head) content.mtp = models_.whole().model.mtp.depth;
+  const StageContent content =
+      layers_between(models_.whole().model, content_up_to_[static_cast<std::size_t>(first)],
+                     content_up_to_[static_cast<std::size_t>(last)], {stage == 0, stage + 1 == stages()});
   return cell.memory->stage(cell.layout, stage, content, held(pipeline_, stage)).total();
 }
 

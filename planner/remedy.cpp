@@ -10,6 +10,7 @@
 #include "planner/cost.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/rules/words.hpp"
 #include "planner/search.hpp"
@@ -43,15 +44,6 @@ std::vector<int> by_distance(std::vector<int> values, int from) {
   const auto away = [&](int v) { return std::fabs(std::log(static_cast<double>(v) / from)); };
   std::stable_sort(values.begin(), values.end(), [&](int a, int b) { return away(a) < away(b); });
   return values;
-}
-
-/// dp takes what the other axes leave; false if that is no whole number.
-bool settle_dp(const Problem& problem, Layout& layout) {
-  const std::int64_t inner = static_cast<std::int64_t>(layout.tp) * layout.cp * layout.pp;
-  if (inner <= 0 || problem.gpus % inner != 0) return false;
-  layout.dp = static_cast<int>(problem.gpus / inner);
-  if (layout.shard > 0 && layout.dense_group() % layout.shard != 0) layout.shard = 0;
-  return true;
 }
 
 /// Some rules hold unless their axis is fixed: what somebody states may be run, what nobody does is not proposed. So an

@@ -12,6 +12,7 @@
 #include "planner/enumerate.hpp"
 #include "planner/problem/complete_layout.hpp"
 #include "planner/stage_search.hpp"
+#include "planner/stages.hpp"
 
 namespace plan {
 
@@ -64,13 +65,8 @@ class Pipeliner {
     return *known;
   }
   const StageOption& option_of_layers(int stage, int first, int last) {
-    StageContent content = up_to_[static_cast<std::size_t>(last)];
-    const StageContent& before = up_to_[static_cast<std::size_t>(first)];
-    for (std::size_t kind = 0; kind < content.layers_of_kind.size(); ++kind)
-      content.layers_of_kind[kind] -= before.layers_of_kind[kind];
-    content.embedding = stage == 0, content.head = stage + 1 == base_.pp;
-    if (content.head) content.mtp = problem_.model.mtp.depth;
-    return option(stage, content);
+    return option(stage, layers_between(problem_.model, up_to_[static_cast<std::size_t>(first)],
+                                        up_to_[static_cast<std::size_t>(last)], {stage == 0, stage + 1 == base_.pp}));
   }
   const StageOption& option(int stage, const StageContent& content) {
     const auto [known, fresh] = options_.try_emplace({stage, content.layers_of_kind});

@@ -196,11 +196,7 @@ StageSearch on_balanced_layers(Pipeliner& pipeliner, Seconds beat) {
 Seconds least_trip(StageModels& models, const Problem& problem, const Layout& base) {
   const CostModel& costs = models.costs(problem.training.offload.layers, base);
   double sum = 0;
-  for (const int kind : problem.model.layers) {
-    const LayerCost& cost = costs.layer(kind);
-    sum += (cost.forward + cost.backward_input + cost.backward_weight).total() + std::min(0.0, cost.paired_ep) -
-           cost.forward.ep - cost.backward_input.ep;  // what may hide behind another micro-batch
-  }
+  for (const int kind : problem.model.layers) sum += costs.layer(kind).least();
   return Seconds(kBelow * sum * (1 + problem.cluster.calibration.jitter * slowest_of(base.world())));
 }
 

@@ -9,6 +9,15 @@
 #include "planner/rules/rules.hpp"
 
 namespace plan {
+
+StageContent layers_between(const Model& model, const StageContent& before, const StageContent& up_to, StageEnds ends) {
+  StageContent content = up_to;
+  for (std::size_t kind = 0; kind < content.layers_of_kind.size(); ++kind)
+    content.layers_of_kind[kind] -= before.layers_of_kind[kind];
+  content.embedding = ends.first, content.head = ends.last;
+  if (content.head) content.mtp = model.mtp.depth;
+  return content;
+}
 namespace {
 
 double work(const LayerCost& cost) {

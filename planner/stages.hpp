@@ -19,6 +19,13 @@ struct Stages {
   bool operator==(const Stages&) const = default;
 };
 
+/// Of the layers in front of some layer and of those in front of an earlier one: a stage of those in between.
+struct StageEnds {
+  bool first = false, last = false;  ///< of the pipeline
+};
+[[nodiscard]] StageContent layers_between(const Model& model, const StageContent& before, const StageContent& up_to,
+                                          StageEnds ends);
+
 /// Consecutive ranks with the same content.
 struct Segment {
   int content = 0;

@@ -12,18 +12,11 @@ namespace {
 
 constexpr const char* kLayout = "layout";
 
-/// Layers of a kind on the stage, those of prediction modules too.
-int layers_of(const Plan& plan, const StageContent& content, std::size_t kind) {
-  const std::vector<int>& module = plan.problem.model.mtp.kinds;
-  const auto each = std::count(module.begin(), module.end(), static_cast<int>(kind));
-  return content.layers_of_kind[kind] + content.mtp * plan.problem.model.mtp.passes * static_cast<int>(each);
-}
-
 /// `l_0*k_0 + l_1*k_1`: bytes that all layers of the stage keep. `letter` names the layers' bytes.
 ExplainedSum all_layers(const Plan& plan, const StageRank& rank, const char* letter, bool whole) {
   ExplainedSum sum;
   for (std::size_t kind = 0; kind < plan.problem.model.kinds.size(); ++kind) {
-    const int count = layers_of(plan, rank.content, kind);
+    const int count = layers_run(plan.problem.model, rank.content, static_cast<int>(kind));
     if (count == 0) continue;
     Explanation part =
         explain_ledger(plan, rank.model, fmt::format("{}_{}", letter, kind), static_cast<int>(kind), whole);

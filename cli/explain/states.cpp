@@ -16,13 +16,6 @@ constexpr const char* kLayout = "layout";
 constexpr const char* kModel = "model and layout";
 constexpr const char* kFrom = "precision and optimizer";
 
-/// Layers of a kind on the stage, those of prediction modules too.
-double layers_of(const Plan& plan, const StageContent& content, std::size_t kind) {
-  const std::vector<int>& module = plan.problem.model.mtp.kinds;
-  const auto each = std::count(module.begin(), module.end(), static_cast<int>(kind));
-  return content.layers_of_kind[kind] + static_cast<double>(content.mtp) * static_cast<double>(each);
-}
-
 /// Which parameters are asked for.
 enum class Which { Dense, Experts, FrozenDense, FrozenExperts, Products, ExpertProducts };
 bool of_experts(Which which) {
@@ -115,7 +108,7 @@ Explanation stage_parameters(const Plan& plan, const StageRank& rank, const char
   ExplainedSum sum;
   double value = ends ? rank.sums.ends : 0;
   for (std::size_t kind = 0; kind < plan.problem.model.kinds.size(); ++kind) {
-    const double count = layers_of(plan, rank.content, kind);
+    const double count = layers_held(plan.problem.model, rank.content, static_cast<int>(kind));
     const double each = counted(rank.model.layer(static_cast<int>(kind)), which);
     if (count == 0 || each == 0) continue;
     value += count * each;

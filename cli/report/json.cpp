@@ -13,6 +13,7 @@
 #include "cli/report/report.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/words.hpp"
+#include "formulas/communication.hpp"
 #include "formulas/parameters.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/problem/pipeline.hpp"
@@ -232,7 +233,7 @@ Json layout_json(const Estimate& e) {
   Json json = Json::object();
   each_axis([&](const auto& axis) {
     if (axis.key == "cp_ulysses") {
-      json["cp_ulysses"] = l.cp_kind == CpKind::Hybrid ? l.cp_ulysses : l.cp_kind == CpKind::Ulysses ? l.cp : 1;
+      json["cp_ulysses"] = exchanging_ranks(l.cp_kind, l.cp, l.cp_ulysses);
       return;
     }
     if (axis.key == "stage_strategies" && l.stages.empty()) return;

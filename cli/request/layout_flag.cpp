@@ -14,6 +14,7 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/problem/stage_layout.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -228,16 +229,14 @@ Result<StageStrategy> read_run(std::string_view text) {
   std::vector<std::string_view> seen;
   for (std::size_t i = 1; i < parts.size(); ++i) {
     std::string_view known;
-    for (const auto& [word, field, least, most] :
-         {std::tuple{"offload", &StageStrategy::offload, 1, 100000},
-          std::tuple{"layers", &StageStrategy::layers, 1, 100000}, std::tuple{"tp", &StageStrategy::tp, 1, kMostRanks},
-          std::tuple{"cp", &StageStrategy::cp, 1, kMostRanks}, std::tuple{"zero", &StageStrategy::zero, 0, 3}}) {
-      const std::optional<std::string_view> rest = after(parts[i], word);
+    for (const RunAxis& axis : kRunAxes) {
+      const std::optional<std::string_view> rest = after(parts[i], axis.word);
       if (!rest) continue;
-      known = word;
-      const Result<std::int64_t> value = read_count(fmt::format("stages= @{}", word), *rest, least, most);
+      known = axis.word;
+      const Result<std::int64_t> value =
+          read_count(fmt::format("stages= @{}", axis.word), *rest, axis.least, axis.most);
       if (!value) return fail(value.error());
-      stage.*field = static_cast<int>(*value);
+      stage.*axis.value = static_cast<int>(*value);
     }
     if (known.empty()) return unknown_value("stages", parts[i], {"cpN", "layersN", "offloadN", "tpN", "zeroN"});
     if (std::find(seen.begin(), seen.end(), known) != seen.end())

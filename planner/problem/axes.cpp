@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "formulas/enum_rows.hpp"
+#include "planner/problem/stage_layout.hpp"
 
 namespace plan {
 
@@ -46,11 +47,8 @@ std::string runs_text(const std::vector<T>& list, const char* between, const Tex
 
 std::string stage_strategy_text(const StageStrategy& stage) {
   std::string text = recompute_text(stage.recompute);
-  if (stage.layers > 0) text += fmt::format("@layers{}", stage.layers);
-  if (stage.offload > 0) text += fmt::format("@offload{}", stage.offload);
-  if (stage.tp > 0) text += fmt::format("@tp{}", stage.tp);
-  if (stage.cp > 0) text += fmt::format("@cp{}", stage.cp);
-  if (stage.zero >= 0) text += fmt::format("@zero{}", stage.zero);
+  for (const RunAxis& axis : kRunAxes)
+    if (axis.stated(stage)) text += fmt::format("@{}{}", axis.word, stage.*axis.value);
   for (const StageStrategy& run : stage.behind) text += "~" + stage_strategy_text(run);
   return text;
 }
@@ -78,13 +76,15 @@ bool less(const T& a, const T& b) {
 auto key_of(const Recompute& r) { return std::tuple(r.kind, r.modules, r.layers, r.uniform); }
 bool less(const Recompute& a, const Recompute& b) { return key_of(a) < key_of(b); }
 bool less(const std::vector<StageStrategy>& a, const std::vector<StageStrategy>& b) {
-  const auto key = [](const StageStrategy& s) {
-    return std::tuple(key_of(s.recompute), s.offload, s.tp, s.cp, s.zero, s.layers);
+  const auto before = [](const StageStrategy& one, const StageStrategy& other) {
+    if (one.recompute != other.recompute) return less(one.recompute, other.recompute);
+    for (std::size_t i = 1; i <= std::size(kRunAxes); ++i) {  // how many layers last
+      const RunAxis& axis = kRunAxes[i % std::size(kRunAxes)];
+      if (one.*axis.value != other.*axis.value) return one.*axis.value < other.*axis.value;
+    }
+    return less(one.behind, other.behind);
   };
-  return std::lexicographical_compare(
-      a.begin(), a.end(), b.begin(), b.end(), [&](const StageStrategy& one, const StageStrategy& other) {
-        return key(one) == key(other) ? less(one.behind, other.behind) : key(one) < key(other);
-      });
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), before);
 }
 
 }  // namespace

@@ -48,6 +48,14 @@ void settle_stages(const Problem& problem, Layout& layout) {
   layout.stages.clear();
 }
 
+bool settle_dp(const Problem& problem, Layout& layout) {
+  const std::int64_t inner = static_cast<std::int64_t>(layout.tp) * layout.cp * layout.pp;
+  if (inner <= 0 || problem.gpus % inner != 0) return false;
+  layout.dp = static_cast<int>(problem.gpus / inner);
+  if (layout.shard > 0 && layout.dense_group() % layout.shard != 0) layout.shard = 0;
+  return true;
+}
+
 Layout complete_layout(const Problem& problem) {
   const Fixed& fixed = problem.fixed;
   Layout layout;

@@ -9,6 +9,10 @@ namespace plan {
 /// says say nothing.
 void settle_stages(const Problem& problem, Layout& layout);
 
+/// Gives dp what the other axes leave of the GPUs, and lets go of a number of sharing ranks that does not divide it;
+/// false if dp would be no whole number.
+[[nodiscard]] bool settle_dp(const Problem& problem, Layout& layout);
+
 /// The one layout that `plan estimate` reports: fixed axes as stated, dp what the GPUs leave over, as
 /// many stages as numbers of layers or strategies were given, the rest as a plain launch
 /// would have it (no recompute, micro-batch 1, zero 1, sequence parallel beside tensor parallel, 1f1b or interleaved).

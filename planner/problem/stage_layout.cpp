@@ -2,8 +2,14 @@
 #include "planner/problem/stage_layout.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace plan {
+
+bool has_own_axes(const StageStrategy& run) {
+  return std::any_of(std::begin(kRunAxes), std::end(kRunAxes),
+                     [&](const RunAxis& axis) { return axis.whole != nullptr && axis.stated(run); });
+}
 
 std::vector<StageStrategy> runs_of(const StageStrategy& stage) {
   std::vector<StageStrategy> runs{stage};
@@ -13,9 +19,8 @@ std::vector<StageStrategy> runs_of(const StageStrategy& stage) {
 }
 
 void leave_to_layout(StageStrategy& run, const Layout& layout) {
-  if (run.tp == layout.tp) run.tp = 0;
-  if (run.cp == layout.cp) run.cp = 0;
-  if (run.zero == layout.zero) run.zero = -1;
+  for (const RunAxis& axis : kRunAxes)
+    if (axis.whole != nullptr && run.*axis.value == layout.*axis.whole) run.*axis.value = axis.least - 1;
   for (StageStrategy& behind : run.behind) leave_to_layout(behind, layout);
 }
 
@@ -23,9 +28,8 @@ Layout layout_of_run(const Layout& layout, const StageStrategy& own) {
   Layout out = layout;
   out.stages.clear();
   out.recompute = own.recompute;
-  if (own.zero >= 0) out.zero = own.zero;
-  if (own.tp > 0) out.tp = own.tp;
-  if (own.cp > 0) out.cp = own.cp;
+  for (const RunAxis& axis : kRunAxes)
+    if (axis.whole != nullptr && axis.stated(own)) out.*axis.whole = own.*axis.value;
   const int before = layout.tp * layout.cp, replica = out.tp * out.cp;
   out.dp = layout.dp * before / replica;
   out.micro_batch = layout.micro_batch * replica / before;
@@ -42,9 +46,7 @@ std::optional<Layout> without_list(const Layout& layout) {
   for (std::size_t i = 0; i < layout.stages.size(); ++i) {
     const StageStrategy& stage = layout.stages[i];
     const bool block = stage.recompute.kind == RecomputeKind::Full && stage.recompute.uniform <= 1;
-    if (!block || !stage.behind.empty() || stage.offload != front.offload || stage.tp > 0 || stage.cp > 0 ||
-        stage.zero >= 0)
-      return std::nullopt;
+    if (!block || !stage.behind.empty() || stage.offload != front.offload || has_own_axes(stage)) return std::nullopt;
     const int layers = layout.chunk_layers[i], rebuilt = recomputed_layers(stage.recompute, 1, layers);
     most = std::max(most, rebuilt), all = all && rebuilt == layers;
   }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "formulas/communication.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
 #include "formulas/partition.hpp"
@@ -281,7 +282,7 @@ constexpr Rule kRules[] = {
     {"ulysses_heads", "all-to-all context parallelism divides heads and KV heads", Level::Context, kAllFrameworks,
      [](const Problem& p, const Layout& l) {
        if (l.cp == 1 || l.cp_kind == CpKind::Ring || l.cp_kind == CpKind::AllGather) return true;
-       const int ulysses = l.cp_kind == CpKind::Ulysses ? l.cp : l.cp_ulysses;
+       const int ulysses = exchanging_ranks(l.cp_kind, l.cp, l.cp_ulysses);
        return divides(ulysses, l.cp) && ulysses_fits(p, l.tp, ulysses);
      },
      0,

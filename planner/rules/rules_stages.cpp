@@ -86,7 +86,7 @@ std::string stages_fault(const Problem& problem, const Layout& layout) {
       const std::string place =
           runs.size() > 1 ? fmt::format("run {} of stage {}", run, stage) : fmt::format("stage {}", stage);
       if (std::string fault = run_fault(problem, layout, runs[run], place); !fault.empty()) return fault;
-      widths = widths || runs[run].zero >= 0 || runs[run].tp > 0 || runs[run].cp > 0;
+      widths = widths || has_own_axes(runs[run]);
     }
     if (std::string fault = neighbours_fault(layout, runs, stage); !fault.empty()) return fault;
   }
