@@ -62,8 +62,7 @@ double Draws::within(const Terms& step, double share) const {
 }
 
 Terms terms_of(const Problem& problem, const CostModel& costs, const Layout& layout) {
-  Evaluator evaluator(problem, costs);
-  evaluator.place(layout);
+  Evaluator evaluator(problem, costs, layout);
   std::vector<DataParallel> prices;
   evaluator.price_sharding(layout, MemoryModel(problem, layout), prices);
   evaluator.recompute(layout.recompute);

@@ -175,7 +175,7 @@ Phase Evaluator::run_recompute(const StageContent& content, const Recompute& cho
   return sum;
 }
 
-Seconds Evaluator::start_recompute(const Recompute& choice) {
+Evaluator::Started Evaluator::start_recompute(const Recompute& choice) {
   for (std::size_t i = 0; i < stage_costs_.size(); ++i) {
     const StageContent& content = stages().contents[i];
     stage_costs_[i].recompute = recompute_cost(content, recompute_of(content, choice));
@@ -185,8 +185,9 @@ Seconds Evaluator::start_recompute(const Recompute& choice) {
     if (const double work = stage_costs_[static_cast<std::size_t>(segment.content)].total(); work > slowest)
       slowest = work, bottleneck_ = segment.first;
   busy_ = {};
-  if (pairs_micro_batches(layout_.schedule)) return busy_;  // a pair of micro-batches may take less than their work
-  return busy_ = Seconds(kBelow * static_cast<double>(pipeline_.micro_batches) * slowest * (1 + straggler_));
+  if (!pairs_micro_batches(layout_.schedule))  // a pair of micro-batches may take less than their work
+    busy_ = Seconds(kBelow * static_cast<double>(pipeline_.micro_batches) * slowest * (1 + straggler_));
+  return Started(*this);
 }
 
 void Evaluator::finish_recompute() {

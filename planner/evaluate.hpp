@@ -123,14 +123,21 @@ struct Cell {
 /// Holds scratch space: one per thread.
 class Evaluator {
  public:
-  /// `known` may hold the times of passes of other layouts of the problem.
-  Evaluator(const Problem& problem, const CostModel& costs, MessageTimes* known = nullptr)
+  /// With the layout placed, nothing of it recomputed yet.
+  Evaluator(const Problem& problem, const CostModel& costs, const Layout& layout) : problem_(problem), costs_(costs) {
+    place(layout);
+  }
+  /// For a search, which prices traffic before it places layers: of all else nothing is known until place(). `known`
+  /// may hold the times of passes of other layouts of the problem.
+  Evaluator(const Problem& problem, const CostModel& costs, MessageTimes* known)
       : problem_(problem), costs_(costs), known_(known) {}
   /// A pipeline of several cells, front to back, with the given hand-overs between its stages. Of `problem` counts what
-  /// is common to all of them; its cluster prices what goes from one to another. What place() and others take as the
-  /// layout is the first cell's.
+  /// is common to all of them; its cluster prices what goes from one to another. What others take as the layout is the
+  /// first cell's, which is placed.
   Evaluator(const Problem& problem, std::span<const Cell> cells, Hops hops)
-      : problem_(problem), costs_(*cells.front().costs), cells_(cells), hops_(std::move(hops)) {}
+      : problem_(problem), costs_(*cells.front().costs), cells_(cells), hops_(std::move(hops)) {
+    place(cells.front().layout);
+  }
 
   /// Fixes pp, vp, schedule, dp and the placement of layers; nothing recomputed yet.
   void place(const Layout& layout);
@@ -159,13 +166,24 @@ class Evaluator {
   /// Number of the placement: equal for schedules that place layers the same way.
   std::size_t placement_index() const { return placement_index_; }
   /// Fixes what is recomputed.
-  void recompute(const Recompute& choice) { start_recompute(choice), finish_recompute(); }
-  /// The same in two halves, the cheap one first. Returns what the step takes at least: its slowest rank's work.
-  Seconds start_recompute(const Recompute& choice);
-  void finish_recompute();
+  void recompute(const Recompute& choice) { start_recompute(choice).finish(); }
+  /// A recomputation of the placed layout, begun: the cheap half. Only who has begun one can finish it.
+  class [[nodiscard]] Started {
+   public:
+    /// What the step takes at least: its slowest rank's work.
+    Seconds least() const { return evaluator_.busy_; }
+    /// The other half: what all times below are of.
+    void finish() const { evaluator_.finish_recompute(); }
+
+   private:
+    friend class Evaluator;
+    explicit Started(Evaluator& evaluator) : evaluator_(evaluator) {}
+    Evaluator& evaluator_;
+  };
+  Started start_recompute(const Recompute& choice);
   /// What the step takes at least, however states are sharded.
   Seconds least_time() const;
-  /// The same under any other recomputation too, after recompute({}).
+  /// What it takes at least under any other recomputation too, after recompute({}).
   Seconds least_time_of_any() const;
 
   /// Data-parallel work of a rank content under one sharding: the same wherever that content lies, whatever is
@@ -281,6 +299,7 @@ class Evaluator {
                            const char** instant = nullptr) const;
   int expert_layers(const StageContent& content) const;
   void find_placement(const Layout& layout);
+  void finish_recompute();
   void set_base();
   StageCost stage_cost(const StageContent& content) const {
     const StageRuns* runs = runs_of(content);
@@ -335,7 +354,7 @@ class Evaluator {
   std::vector<StageTime> times_{};        ///< by rank
   PipelineTime run_{};
   Terms base_{};       ///< of the step without data parallelism
-  Seconds busy_{};     ///< what start_recompute() returned
+  Seconds busy_{};     ///< what the recomputation at hand takes at least
   double passes_ = 1;  ///< sharding_passes() of the schedule
   int bottleneck_ = 0;
   Hops hops_{};           ///< of the hand-overs between stages

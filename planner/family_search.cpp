@@ -139,9 +139,10 @@ void FamilySearch::search_run(Layout layout, const ShardingList& shardings, Real
   const Recomputes& ways = recomputing_of(layout);
   const std::size_t layouts = ways.all.size() * shardings.all.size();
   // Recomputing makes nothing faster.
-  bool beaten = hopeless_with_traffic(layout, evaluator_->start_recompute({}), least_memory);
+  const Evaluator::Started nothing = evaluator_->start_recompute({});
+  bool beaten = hopeless_with_traffic(layout, nothing.least(), least_memory);
   if (!beaten) {
-    evaluator_->finish_recompute();
+    nothing.finish();
     beaten = hopeless_with_traffic(layout, evaluator_->least_time_of_any(), least_memory);
   }
   if (beaten) return prune(layouts);
@@ -204,11 +205,12 @@ void FamilySearch::search_each(Layout& layout, Table& table, const Recomputes& r
   for (std::size_t i = begin; i < end; ++i) {
     layout.recompute = recomputes.all[i], layout.zero = 1, layout.shard = 0;
     narrow_to(recomputes, i);
-    const Seconds least = evaluator_->start_recompute(recomputes.all[i]) + least_exposed();
+    const Evaluator::Started started = evaluator_->start_recompute(recomputes.all[i]);
+    const Seconds least = started.least() + least_exposed();
     if (hopeless(layout, kShade * least, least_peak_, choice_runs_on_))
       prune(table.shardings->all.size());
     else
-      search_recompute(layout, table, recomputes, i);
+      search_recompute(layout, table, recomputes, i, started);
   }
 }
 
@@ -220,7 +222,7 @@ void FamilySearch::search_blocks(Layout& layout, Table& table, const Recomputes&
   // The last recomputes all layers: nothing of its kind is plainer, and nothing of it slower.
   const Recompute& last = recomputes.all[end - 1];
   layout.recompute = last, layout.zero = 1, layout.shard = 0;
-  const Seconds fewest = evaluator_->start_recompute(recomputes.all[begin]);
+  const Seconds fewest = evaluator_->start_recompute(recomputes.all[begin]).least();
   if (hopeless(layout, fewest, least_peak_, run_runs_on_)) return prune((end - begin) * shardings);
   find_exposed(layout, table, recomputes.all);
   std::size_t live = 0;  // of the shardings, the fastest first
@@ -232,17 +234,18 @@ void FamilySearch::search_blocks(Layout& layout, Table& table, const Recomputes&
   too_big((first - begin) * (shardings - slow)), prune((first - begin) * slow);
   for (std::size_t i = first; i < end; ++i) {
     layout.recompute = last, layout.zero = 1, layout.shard = 0;
-    const Seconds least = evaluator_->start_recompute(recomputes.all[i]) + least_exposed();
+    const Evaluator::Started started = evaluator_->start_recompute(recomputes.all[i]);
+    const Seconds least = started.least() + least_exposed();
     if (hopeless(layout, kShade * least, least_peak_, run_runs_on_))  // and so are larger blocks
       return prune((end - i) * shardings);
     layout.recompute = recomputes.all[i];
     narrow_to(recomputes, i);
-    search_recompute(layout, table, recomputes, i);
+    search_recompute(layout, table, recomputes, i, started);
   }
 }
 
-/// One recomputation, started already.
-void FamilySearch::search_recompute(Layout& layout, Table& table, const Recomputes& recomputes, std::size_t choice) {
+void FamilySearch::search_recompute(Layout& layout, Table& table, const Recomputes& recomputes, std::size_t choice,
+                                    const Evaluator::Started& started) {
   const std::size_t shardings = table.shardings->all.size();
   const std::span<const ActivityMemory> activities = activities_of(layout, table, choice);
   const auto least_peak_of_any = [&] {
@@ -253,7 +256,7 @@ void FamilySearch::search_recompute(Layout& layout, Table& table, const Recomput
   };
   const RealBytes least = least_peak_of_any();
   if (bounds_ && least > capacity_) return too_big(shardings);
-  evaluator_->finish_recompute();
+  started.finish();
   const auto beaten = [&] {
     return hopeless(layout, kShade * (evaluator_->least_time() + least_exposed()), least, choice_runs_on_);
   };

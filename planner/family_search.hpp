@@ -224,7 +224,9 @@ class FamilySearch {
   void search_run(Layout layout, const ShardingList& shardings, RealBytes least_memory);
   void search_each(Layout& layout, Table& table, const Recomputes& recomputes, std::size_t begin, std::size_t end);
   void search_blocks(Layout& layout, Table& table, const Recomputes& recomputes);
-  void search_recompute(Layout& layout, Table& table, const Recomputes& recomputes, std::size_t choice);
+  /// One recomputation, which is started.
+  void search_recompute(Layout& layout, Table& table, const Recomputes& recomputes, std::size_t choice,
+                        const Evaluator::Started& started);
   void search_shardings(Layout& layout, Table& table, std::size_t choice, RealBytes least_peak);
   /// Finds the shardings that fit under some recomputation; their number.
   std::size_t find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes);

@@ -237,7 +237,6 @@ LayerChoices::LayerChoices(StageModels& models, const Problem& problem, const La
       cells_(cells_between(models, problem, base, ways)),
       evaluator_(problem, cells_, Hops{}) {
   number_groups();
-  evaluator_.place(cells_.front().layout);
   evaluator_.recompute({});
   for (std::size_t way = 0; way < ways_; ++way) {
     const Cell& cell = cells_[way];

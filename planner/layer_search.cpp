@@ -183,8 +183,7 @@ StageSearch best_runs(StageModels& models, const Problem& problem, const Layout&
   Layout placed = base;
   placed.recompute = {}, placed.stages.clear();
   if (placed.chunk_layers.empty()) {
-    Evaluator evaluator(problem, models.costs(problem.training.offload.layers, placed));
-    evaluator.place(placed);
+    Evaluator evaluator(problem, models.costs(problem.training.offload.layers, placed), placed);
     placed.chunk_layers = evaluator.stages().chunk_layers;
   }
   return RunSearch(models, problem, placed, ways, capacity, beat, most).run();

@@ -19,8 +19,7 @@ Candidate plainly_laid(const Problem& problem, const CostModel& costs, Candidate
   Layout& layout = plain.layout;
   layout.chunk_layers = plain_chunks(problem.model.depth(), static_cast<int>(layout.chunks()));
   if (layout.chunk_layers.empty()) return candidate;
-  Evaluator evaluator(problem, costs);
-  evaluator.place(candidate.layout);
+  Evaluator evaluator(problem, costs, candidate.layout);
   if (evaluator.stages().chunk_layers == layout.chunk_layers) {
     candidate.by_hand = false;
     return candidate;

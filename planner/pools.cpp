@@ -352,7 +352,6 @@ std::optional<Score> PooledEvaluator::score(const std::vector<int>& layers, std:
   for (Cell& cell : cells_) cell.layout.chunk_layers = layers;
   Evaluator evaluator(whole_, cells_, hops_);
   const Cell& front = cells_.front();
-  evaluator.place(front.layout);
   std::vector<DataParallel> prices;
   evaluator.price_sharding(front.layout, *front.memory, prices);
   evaluator.recompute(front.layout.recompute);

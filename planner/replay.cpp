@@ -117,8 +117,7 @@ Result<StepReplay> replay(const Plan& plan) {
                  {},
                  {"a smaller `--global-batch` has the same pattern with fewer micro-batches"}});
   const CostModel costs(plan.problem, split_of(best.layout));
-  Evaluator evaluator(plan.problem, costs);
-  evaluator.place(best.layout);
+  Evaluator evaluator(plan.problem, costs, best.layout);
   evaluator.recompute(best.layout.recompute);
   for (int rank = 0; rank < step.pipeline.pp; ++rank) step.costs.push_back(evaluator.cost(rank));
   split_data_parallel(step, best);

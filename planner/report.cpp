@@ -329,8 +329,7 @@ void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {
 Estimate estimate(const Problem& problem, const Layout& layout) {
   if (!layout.stages.empty()) return estimate_stages(problem, layout);
   const CostModel costs(problem, split_of(layout));
-  Evaluator evaluator(problem, costs);
-  evaluator.place(layout);
+  Evaluator evaluator(problem, costs, layout);
   evaluator.recompute(layout.recompute);
   Estimate result;
   result.layout = layout, result.switches = switch_words(problem);
@@ -341,7 +340,6 @@ Estimate estimate(const Problem& problem, const Layout& layout) {
 Estimate estimate_cells(const Problem& problem, std::span<const Cell> cells, Hops hops) {
   Evaluator evaluator(problem, cells, std::move(hops));
   const Cell& front = cells.front();
-  evaluator.place(front.layout);
   evaluator.recompute(front.layout.recompute);
   Estimate result;
   result.layout = front.layout;

@@ -33,8 +33,7 @@ class Pipeliner {
         base_(base),
         capacity_(capacity),
         straggler_(1 + problem.cluster.calibration.jitter * slowest_of(base.world())),
-        evaluator_(problem, models.costs(problem.training.offload.layers, base)) {
-    evaluator_.place(base_);
+        evaluator_(problem, models.costs(problem.training.offload.layers, base), base) {
     pipeline_ = pipeline_of(problem, base_);
     up_to_.emplace_back();
     for (const int kind : problem.model.layers) {

@@ -220,8 +220,7 @@ Score score_stages(StageModels& models, const Problem& problem, const Layout& la
   const int offload = problem.training.offload.layers;
   const MemoryModel& memory = list ? *cells.front().memory : models.memory(offload, layout);
   Evaluator evaluator =
-      list ? Evaluator(problem, cells, models.hops(layout)) : Evaluator(problem, models.costs(offload, layout));
-  evaluator.place(front);
+      list ? Evaluator(problem, cells, models.hops(layout)) : Evaluator(problem, models.costs(offload, layout), front);
   std::vector<DataParallel> prices;
   evaluator.price_sharding(front, memory, prices);
   evaluator.recompute(front.recompute);

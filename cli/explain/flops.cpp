@@ -123,8 +123,7 @@ Explanation explain_flops(const Plan& plan, Mask mask) {
 Explanation explain_hardware_flops(const Plan& plan) {
   const Layout& layout = plan.best.layout;
   const CostModel costs(plan.problem, split_of(layout));
-  Evaluator evaluator(plan.problem, costs);
-  evaluator.place(layout);
+  Evaluator evaluator(plan.problem, costs, layout);
   const double repeated = evaluator.recomputed_per_token(layout).value;
   Explanation useful = named("u", explain_flops(plan, Mask::Causal));
   const double whole = useful.value + repeated;

@@ -212,8 +212,7 @@ Result<Explanation> explain_pp(const Plan& plan, int) {
 Result<Explanation> explain_dp(const Plan& plan, int) {
   const Layout& layout = plan.best.layout;
   const CostModel costs(plan.problem, split_of(layout));
-  Evaluator evaluator(plan.problem, costs);
-  evaluator.place(layout);
+  Evaluator evaluator(plan.problem, costs, layout);
   evaluator.recompute(layout.recompute);
   const auto told = evaluator.traced_sharding(layout, MemoryModel(plan.problem, layout)).exposed;
   ExplainedSum sum;

@@ -60,8 +60,7 @@ StageRank stage_rank(const Plan& plan, int stage) {
 SlowestStage slowest_stage(const Plan& plan) {
   const Layout& layout = plan.best.layout;
   const CostModel costs(plan.problem, split_of(layout));
-  Evaluator evaluator(plan.problem, costs);
-  evaluator.place(layout);
+  Evaluator evaluator(plan.problem, costs, layout);
   evaluator.recompute(layout.recompute);
   const int slowest = evaluator.bottleneck();
   SlowestStage out;

@@ -143,8 +143,7 @@ namespace {
 Explanation longest_step(const Plan& plan) {
   const Layout& layout = plan.best.layout;
   const CostModel costs(plan.problem, split_of(layout));
-  Evaluator evaluator(plan.problem, costs);
-  evaluator.place(layout);
+  Evaluator evaluator(plan.problem, costs, layout);
   evaluator.recompute(layout.recompute);
   const Evaluator::TracedSharding told = evaluator.traced_sharding(layout, MemoryModel(plan.problem, layout));
   const std::vector<int>& content_of = evaluator.stages().content_of;

@@ -147,8 +147,7 @@ struct Collector {
     if (!legal(layout)) return;
     const Split split = split_of(layout);
     const CostModel& costs = known.try_emplace(split, problem, split).first->second;
-    Evaluator evaluator(problem, costs);
-    evaluator.place(layout);
+    Evaluator evaluator(problem, costs, layout);
     for (const Recompute& recompute : enumerate_recomputes(problem, least_deepest(problem, layout))) {
       layout.recompute = recompute;
       if (broken_rule(problem, layout) >= 0) continue;

@@ -35,7 +35,7 @@ struct PartialLayouts {
     Tally tally;
     const std::vector<Pipelining> runs = enumerate_runs(problem, family, tally);
     if (runs.empty()) return;
-    Evaluator evaluator(problem, costs);
+    Evaluator evaluator(problem, costs, nullptr);
     for (int i = 0; i < 4; ++i) {
       Layout layout = family;
       const Pipelining& run = any_of(random, runs);
@@ -45,8 +45,9 @@ struct PartialLayouts {
       const std::vector<Recompute> recomputes = enumerate_recomputes(problem, least_deepest(problem, layout));
       const std::vector<Sharding> shardings = enumerate_shardings(problem, layout, tally);
       if (recomputes.empty() || shardings.empty()) continue;
-      const Seconds busy = evaluator.start_recompute({});
-      evaluator.finish_recompute();
+      const Evaluator::Started started = evaluator.start_recompute({});
+      started.finish();
+      const Seconds busy = started.least();
       const Seconds of_run =
           bound.of_run(layout, micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch));
       CHECK(of_run >= bound.any);
@@ -86,13 +87,14 @@ struct PartialLayouts {
     const CostModel costs(problem, split_of(layout));
     LeastTraffic least(problem);
     least.turn_to(layout);
-    return least.of(layout, {sharding}, Evaluator(problem, costs), MemoryModel(problem, layout)).front();
+    return least.of(layout, {sharding}, Evaluator(problem, costs, nullptr), MemoryModel(problem, layout)).front();
   }
 
   void run_of(Layout layout, Evaluator& evaluator, Seconds bound, double waits, const Recompute& recompute,
               const Sharding& sharding) {
-    const Seconds busy = evaluator.start_recompute(recompute);
-    evaluator.finish_recompute();
+    const Evaluator::Started started = evaluator.start_recompute(recompute);
+    started.finish();
+    const Seconds busy = started.least();
     const Seconds least = evaluator.least_time();
     layout.recompute = recompute, layout.zero = sharding.zero, layout.shard = sharding.shard;
     const MemoryModel memory(problem, layout);
@@ -168,7 +170,7 @@ TEST_CASE("what is remembered of a family's least traffic is what a fresh look f
       const Layout family = any_of(random, families).layout;
       const std::vector<Pipelining> runs = enumerate_runs(problem, family, tally);
       const CostModel costs(problem, split_of(family));
-      const Evaluator evaluator(problem, costs);
+      const Evaluator evaluator(problem, costs, nullptr);
       known.turn_to(family);
       for (int look = 0; look < 6 && !runs.empty(); ++look) {
         Layout layout = family;

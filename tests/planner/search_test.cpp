@@ -104,8 +104,7 @@ Candidate laid(const Problem& asked, Candidate candidate, const Allowed& allowed
   }
   if (broken_rule(problem, equal.layout) >= 0) return candidate;
   const CostModel costs(problem, split_of(equal.layout));
-  Evaluator evaluator(problem, costs);
-  evaluator.place(equal.layout);
+  Evaluator evaluator(problem, costs, equal.layout);
   std::vector<DataParallel> prices;
   const MemoryModel memory(problem, equal.layout);
   evaluator.price_sharding(equal.layout, memory, prices);
