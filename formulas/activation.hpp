@@ -113,8 +113,8 @@ using Fates = std::uint32_t;
 /// Bytes left when the whole layer is rebuilt from its input: 2 N h, split by sequence parallelism.
 [[nodiscard]] RealBytes layer_checkpoint(const Model& model, const Training& training, const Layout& layout);
 
-/// Bytes per element of a tensor that is kept only as the input of a GEMM.
-[[nodiscard]] double gemm_input_bytes(Precision precision);
+/// Of one element of a tensor that is kept only as the input of a GEMM.
+[[nodiscard]] RealBytes gemm_input_bytes(Precision precision);
 
 /// One tensor of a layer's ledger with its equation: bytes of a micro-batch on the rank.
 struct KeptTensor {

@@ -177,12 +177,12 @@ struct Tier {
 /// fits to a cluster's own runs. The defaults are those of presets/calibration.yaml; man/plan-validation.7 says how far
 /// they can be trusted.
 struct Calibration {
-  double gemm = calibrated::gemm;                    ///< rate of GEMMs inside a training step / rate measured alone
-  double hopper = calibrated::hopper;                ///< the same ratio on GPUs with fp8 but no fp4, against the others
-  double hopper_fp8 = calibrated::hopper_fp8;        ///< in fp8 on them, against 16 bits on them
-  double blackwell = calibrated::blackwell;          ///< on GPUs with fp4
-  double blackwell_fp8 = calibrated::blackwell_fp8;  ///< in fp8 on them, against 16 bits on them
-  double blackwell_fp4 = calibrated::blackwell_fp4;  ///< in fp4 on them, against 16 bits on them
+  double gemm = calibrated::gemm;      ///< rate of GEMMs inside a training step / rate measured alone
+  double hopper = calibrated::hopper;  ///< the same ratio on Hopper and its like, by architecture, against the others
+  double hopper_fp8 = calibrated::hopper_fp8;        ///< in fp8 on those, against 16 bits on them
+  double blackwell = calibrated::blackwell;          ///< the ratio on Blackwell and its like
+  double blackwell_fp8 = calibrated::blackwell_fp8;  ///< in fp8 on those, against 16 bits on them
+  double blackwell_fp4 = calibrated::blackwell_fp4;  ///< in fp4 on those, against 16 bits on them
   double grouped_gemm = calibrated::grouped_gemm;  ///< the same ratio for grouped GEMMs of experts, against dense ones
   double attention = calibrated::attention;        ///< the same for attention kernels
   double scan = calibrated::scan;                  ///< the same for chunked scans of Mamba-2 and DeltaNet

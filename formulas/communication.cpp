@@ -1,3 +1,5 @@
+// Nodes that a token's experts lie on (plan-formulas(7) E6). Assumes routing that is uniform and experts that are
+// spread evenly. Tested by tests/formulas/textbook_traffic_test.cpp.
 #include "formulas/communication.hpp"
 
 namespace plan {

@@ -41,7 +41,8 @@ struct LayerSizes : RankSizes<V> {
       : RankSizes<V>(m, run, split),
         layer(l),
         precision(precision_of(l, run)),
-        input(symbol<V>("i", gemm_input_bytes(precision), "bytes of a tensor kept as a GEMM's input", "precision")),
+        input(
+            symbol<V>("i", gemm_input_bytes(precision).value, "bytes of a tensor kept as a GEMM's input", "precision")),
         quantised(is_narrow(precision)) {}
 
   const Layer& layer;

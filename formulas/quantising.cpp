@@ -25,7 +25,7 @@ RealBytes quantising_bytes(const Training& training, GpuGeneration generation, b
   if (!is_narrow(precision)) return {};
   // Of blocks along the tokens the scales are others; of a whole tensor Blackwell reads the columns of the one copy.
   const bool both = weight_gradient && !(scales_tensors(precision) && generation == GpuGeneration::Blackwell);
-  const double codes = gemm_input_bytes(precision) * (both ? 2 : 1);
+  const double codes = gemm_input_bytes(precision).value * (both ? 2 : 1);
   // A scale for the whole tensor that is not carried over from earlier steps is found in a pass of its own; of nvfp4
   // that finds the second level of its scales.
   const double greatest = precision == Precision::Fp8Tensorwise || fp4 ? kRead : 0;

@@ -1,3 +1,5 @@
+// Ranks of a layout and the groups that they form: the head of rank_grid.hpp says how ranks are numbered, and whose
+// numbering that is. Tested by tests/formulas/rank_grid_test.cpp.
 #include "formulas/rank_grid.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Groups on the axes of a torus, and their collectives: the head of torus.hpp says by which laws, what is assumed and
+// from which sources. Tested by tests/formulas/torus_test.cpp.
 #include "formulas/torus.hpp"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Fits of measured curves to the laws of formulas (plan-measuring(7) 1 and 2): Levenberg-Marquardt on logarithms under
+// a soft-L1 loss. Assumes errors that are shares of the time, as timers and clocks of GPUs make them. Tested by
+// tests/hwprobe/fit_test.cpp.
 #include "hwprobe/fit.hpp"
 
 #include <Eigen/Dense>

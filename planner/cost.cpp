@@ -87,13 +87,13 @@ std::vector<KernelTime> head_kernels(const Problem& problem, const Split& split)
 
 namespace {
 
-/// Bytes of one layer's activations that go to host memory, for one micro-batch.
-double offloaded_bytes(const Problem& problem, const Split& split, const Layer& layer) {
+/// One layer's activations that go to host memory, for one micro-batch.
+RealBytes offloaded_bytes(const Problem& problem, const Split& split, const Layer& layer) {
   const Training& training = problem.training;
   const Layout layout = layout_of(split);
   const LayerLedger ledger = layer_ledger(problem.model, layer, training, layout);
   const LayerLedger left = left_on_gpu(ledger, layer, problem.model, training, layout);
-  return plan::offloaded_bytes(ledger, left, training.offload).value;
+  return plan::offloaded_bytes(ledger, left, training.offload);
 }
 
 }  // namespace

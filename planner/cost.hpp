@@ -39,10 +39,10 @@ struct Message {
   Axis axis = Axis::Tp;
   Collective op = Collective::AllReduce;
   Group group{};
-  double size = 0;      ///< full size of the tensor, bytes
+  RealBytes size{};     ///< of the whole tensor
   double count = 0;     ///< per micro-batch, forward and backward together
-  double time = 0;      ///< seconds of one
-  double exposed = 0;   ///< seconds per micro-batch, all of them together
+  Seconds time{};       ///< of one
+  Seconds exposed{};    ///< per micro-batch, all of them together
   Exchange exchange{};  ///< of experts' messages
 };
 
@@ -63,9 +63,10 @@ struct LayerCost {
   Phase backward_weight{};
   double split_penalty = 0;  ///< extra tp time when a schedule separates weight gradients from input gradients
   Phase last{};              ///< part of `forward`: the layer's last product, which no backward pass reads
-  double offloaded = 0;      ///< bytes sent to the host in forward and fetched in backward
-  double paired_ep = 0;  ///< ep time left of both passes beside another micro-batch, or launches beyond all other work
-  double waiting = 0;    ///< largest share of a pass, or of a pair of them, that the GPU waits for the host's launches
+  RealBytes offloaded{};     ///< sent to the host in forward and fetched in backward
+  double paired_ep =
+      0;  ///< ep time of both passes that another micro-batch leaves exposed, or what launches take beyond all work
+  double waiting = 0;  ///< largest share of a pass, or of a pair of them, that the GPU waits for the host's launches
   std::vector<Message> messages{};
   /// Seconds of a micro-batch that another one beside it cannot hide.
   double least() const {

@@ -117,15 +117,16 @@ Evaluator::HostWait Evaluator::host_wait(const StageCost& work, const StageConte
   const Offload& offload = problem_of(content).training.offload;
   if (!offload.activations()) return {};
   const double visits = stages_met(layout_.schedule);
-  double bytes = 0, layers = 0;
+  RealBytes bytes;
+  double layers = 0;
   const CostModel& costs = costs_of(content);
   for (int kind = 0; kind < costs.kinds(); ++kind) {
     const double count = content.layers_of_kind[static_cast<std::size_t>(kind)];
     bytes += visits * count * costs.layer(kind).offloaded, layers += count;
   }
-  if (offload.layers > 0 && layers > 0) bytes *= std::min(1.0, offload.layers / layers);
+  if (offload.layers > 0 && layers > 0) bytes = bytes * std::min(1.0, offload.layers / layers);
   const BytesPerSecond link = problem_of(content).cluster.gpu.host_link;
-  const auto stall = [&](double beside) { return offload_stall(RealBytes(bytes), link, Seconds(beside)).value; };
+  const auto stall = [&](double beside) { return offload_stall(bytes, link, Seconds(beside)).value; };
   return {stall(work.forward.total()), stall(work.backward_input.total() + work.backward_weight.total())};
 }
 

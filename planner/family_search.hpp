@@ -267,7 +267,7 @@ class FamilySearch {
   MessageTimes pass_times_{};
   bool legal_ = false;  ///< some layout that it met is
 
-  // Of the family at hand.
+  // What the family at hand has.
   const Kept* kept_ = nullptr;  ///< none if the plainest is looked for
   std::optional<Plainest> plainest_{};
   FrameworkMask family_runs_on_ = 0, run_runs_on_ = 0, choice_runs_on_ = 0;

@@ -177,7 +177,8 @@ struct Stepped {
   double dense_owners = 1, expert_owners = 1;
 };
 
-/// Seconds to zero the gradients, read them for the norm, then Adam: 30 bytes a parameter (plan-formulas(7) F4). States
+/// Seconds to zero the gradients (4 bytes of each), then of what the rank steps to read them for the norm (4) and for
+/// Adam in fp32 with the weight written in 16 bits too (30: plan-formulas(7) F4). States
 /// in host memory are stepped there, while their gradients and weights cross the link. Copies that train apart read and
 /// write parameters, those that they last had together and momentum every so many steps.
 template <class V>

@@ -296,12 +296,12 @@ void LayerBuilder::add_message(Axis axis, Collective op, Group group, double siz
                                double exposed, const Exchange& exchange) {
   if (known_ != nullptr) return;
   for (Message& message : cost_.messages)
-    if (message.axis == axis && message.op == op && message.size == size && message.group.size == group.size &&
-        message.group.stride == group.stride) {
-      message.count += count, message.exposed += exposed;
+    if (message.axis == axis && message.op == op && message.size == RealBytes(size) &&
+        message.group.size == group.size && message.group.stride == group.stride) {
+      message.count += count, message.exposed += Seconds(exposed);
       return;
     }
-  cost_.messages.push_back({axis, op, group, size, count, time, exposed, exchange});
+  cost_.messages.push_back({axis, op, group, RealBytes(size), count, Seconds(time), Seconds(exposed), exchange});
 }
 
 double LayerBuilder::message_time(Collective op, double size, Group group) const {

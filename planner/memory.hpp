@@ -234,7 +234,7 @@ class MemoryModel {
   template <class V>
   V reserve_law(const V& held, const V& hole, const V& pool) const;
   double reserve(const ShardedMemory& sharded, const Instant& instant) const;
-  double gathered_bytes() const;
+  RealBytes gathered_bytes() const;
   bool stays_whole(const Layout& layout) const;
   static double whole_weights(const StageSums& sums);
   double unsharded_grads(const Layout& layout, const StageSums& sums) const;

@@ -33,7 +33,7 @@ MemoryModel::Shares MemoryModel::shares_of(const Layout& layout) const {
 /// own share.
 RealBytes MemoryModel::quantised_bytes(const Layout& layout) const {
   if (quantised_bytes_ == RealBytes() || (layout.zero == 3 && !primary_)) return {};
-  const RealBytes copies = layout.zero == 3 ? RealBytes(gemm_input_bytes(training_.precision)) : quantised_bytes_;
+  const RealBytes copies = layout.zero == 3 ? gemm_input_bytes(training_.precision) : quantised_bytes_;
   return copies - RealBytes(primary_ ? training_.weight_bytes() : 0);
 }
 
@@ -101,7 +101,7 @@ double MemoryModel::gathered_forward(const Layout& layout, const StageSums& sums
   switch (states_of(layout)) {
     case StateLayout::Megatron: return layout.zero == 3 ? 6 * sums.block : 0;
     case StateLayout::MegatronFsdp:
-      return layout.zero == 3 ? (2 * gathered_bytes() + 2.0 * training.grad_bytes) * sums.block : 0;
+      return layout.zero == 3 ? (2 * gathered_bytes().value + 2.0 * training.grad_bytes) * sums.block : 0;
     case StateLayout::Fsdp2:
       if (layout.zero < 2) return 0;
       if (training.stack.gathers_tensors) return stays_whole(layout) ? whole_weights(sums) : 2 * sums.block;
@@ -162,9 +162,9 @@ void MemoryModel::fill_fsdp2(ShardedMemory& memory, const Layout& layout, const 
     memory.late_grads = static_cast<double>(memory.grads.value);
 }
 
-/// Bytes of a weight as it is gathered.
-double MemoryModel::gathered_bytes() const {
-  return primary_ ? gemm_input_bytes(training_.precision) : training_.weight_bytes();
+/// One weight as it is gathered.
+RealBytes MemoryModel::gathered_bytes() const {
+  return primary_ ? gemm_input_bytes(training_.precision) : RealBytes(training_.weight_bytes());
 }
 
 /// Does FSDP2 keep the 16-bit weights whole from forward to backward?

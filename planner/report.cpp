@@ -105,8 +105,8 @@ LayerCost resharding_cost(const Resharding& resharding) {
   LayerCost cost;
   for (const std::vector<ReshardingGather>* way : {&resharding.forward, &resharding.backward})
     for (const ReshardingGather& gather : *way)
-      cost.messages.push_back(
-          {Axis::Tp, Collective::AllGather, gather.group, gather.bytes, 1, gather.seconds, gather.seconds});
+      cost.messages.push_back({Axis::Tp, Collective::AllGather, gather.group, RealBytes(gather.bytes), 1,
+                               Seconds(gather.seconds), Seconds(gather.seconds)});
   return cost;
 }
 
@@ -201,10 +201,10 @@ void Evaluator::report_layers(Estimate& estimate) const {
       add_row(estimate, problem_of(stage).cluster,
               {.axis = message.axis,
                .op = message.op,
-               .per_step = whole_bytes(times * message.size * wire_factor(message.op, message.group.size)),
+               .per_step = whole_bytes((times * message.size * wire_factor(message.op, message.group.size)).value),
                .count = times,
-               .time = Seconds(times * message.time),
-               .exposed = Seconds(visits * layers * message.exposed)},
+               .time = times * message.time,
+               .exposed = visits * layers * message.exposed},
               message.group);
     }
   };

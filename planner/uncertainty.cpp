@@ -1,3 +1,6 @@
+// Intervals of predictions: residuals of published runs, read from presets/calibration.yaml, which hold on suites that
+// were left out of the fit (plan-validation(7)). Assumes that a new job errs as those did, wider where a doubt of
+// theirs applies. Tested by tests/planner/uncertainty_test.cpp.
 #include "planner/uncertainty.hpp"
 
 #include <algorithm>

@@ -39,7 +39,7 @@ std::string short_name(std::string_view op, const std::vector<ExplainedSymbol>& 
 
 /// The law of one message of a layer.
 Traced law_of(const Cluster& cluster, const Message& message) {
-  const RealBytes size(message.size);
+  const RealBytes size = message.size;
   const Group& group = message.group;
   if (message.op == Collective::SendRecv) return send_seconds<Traced>(cluster, size, group.stride, group.size);
   if (const Exchange& exchange = message.exchange; exchange.sent > RealBytes())
@@ -66,17 +66,17 @@ Explanation explain_message(const Cluster& cluster, const Message& message) {
 
 /// One message kind: how often, how long, and which share of it no computation hides.
 Explanation exposed_message(const Plan& plan, const std::string& name, const Message& message, double visits) {
-  const double count = visits * message.count, exposed = visits * message.exposed;
+  const double count = visits * message.count, each = message.time.value, exposed = visits * message.exposed.value;
   Explanation time = explain_message(plan.problem.cluster, message);
-  Explanation out = explained(fmt::format("exposed {} over {} ranks, {} each", plan::name(message.op),
-                                          message.group.size, traffic_text(round_bytes(message.size))),
-                              "n*t*u", exposed, "s",
-                              {{"n", count, "of them in a step", "layout"},
-                               {"t", message.time, "seconds of one", {}},
-                               {"u", count * message.time > 0 ? exposed / (count * message.time) : 0,
-                                "share that no computation hides", "stack"}},
-                              fmt::format("hidden time costs {:.0f} % of itself, as kernels share the GPU",
-                                          100 * plan.problem.cluster.calibration.overlap_tax));
+  Explanation out =
+      explained(fmt::format("exposed {} over {} ranks, {} each", plan::name(message.op), message.group.size,
+                            traffic_text(round_bytes(message.size))),
+                "n*t*u", exposed, "s",
+                {{"n", count, "of them in a step", "layout"},
+                 {"t", each, "seconds of one", {}},
+                 {"u", count * each > 0 ? exposed / (count * each) : 0, "share that no computation hides", "stack"}},
+                fmt::format("hidden time costs {:.0f} % of itself, as kernels share the GPU",
+                            100 * plan.problem.cluster.calibration.overlap_tax));
   out.name = name;
   out.parts.push_back(std::move(time));
   return out;

@@ -13,7 +13,6 @@
 #include "formulas/names.hpp"
 #include "formulas/partition.hpp"
 #include "formulas/rank_grid.hpp"
-#include "formulas/schedule.hpp"
 #include "formulas/torus.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/problem/pipeline.hpp"
