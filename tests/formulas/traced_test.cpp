@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cmath>
 #include <random>
 
 #include "oracle/equation_eval.hpp"
@@ -34,6 +35,23 @@ TEST_CASE("a law gives the same number with and without its equation") {
     const double a = size(random), b = size(random);
     CHECK(law<Traced>(a, b).value() == law<double>(a, b));
     CHECK(evaluated(law<Traced>(a, b)) == doctest::Approx(law<double>(a, b)).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("sums with a soft knee read back as they were computed, sharp or soft") {
+  std::mt19937 random(9);
+  std::uniform_real_distribution<double> size(1, 4096), softness(0.1, 10);
+  for (int i = 0; i < 1000; ++i) {
+    const double x = i % 7 == 0 ? 0 : size(random), y = size(random);
+    const double p = i % 3 == 0 ? 2 : i % 3 == 1 ? 4 : softness(random);
+    const Traced a = symbol<Traced>("a", x, "", ""), b = symbol<Traced>("b", y, "", "");
+    const Traced knee = i % 2 == 0 ? Traced(p) : symbol<Traced>("p", p, "", "");
+    const Traced sum = 3 * soft_sum(a * b, b / 2, knee) / soft_sum(b, a, knee);
+    CAPTURE(sum.equation());
+    const double by_powers =
+        std::pow(std::pow(x * y, p) + std::pow(y / 2, p), 1 / p) * 3 / std::pow(std::pow(x, p) + std::pow(y, p), 1 / p);
+    CHECK(evaluated(sum) == doctest::Approx(by_powers).epsilon(1e-9));
+    CHECK(sum.value() == doctest::Approx(by_powers).epsilon(1e-9));
   }
 }
 
@@ -68,6 +86,8 @@ TEST_CASE("terms of nothing are not written, and brackets stand only where they 
   CHECK((a - (b - a)).equation() == "a - (b - a)");
   CHECK((a / (b * a)).equation() == "a/(b*a)");
   CHECK((a * b / a).equation() == "a*b/a");
+  CHECK((1.0 * a * (b / 1.0)).equation() == "a*b");
+  CHECK((symbol<Traced>("o", 1, "", "") * a).equation() == "o*a");
   CHECK((a + b + a).symbols().size() == 2);
 }
 
