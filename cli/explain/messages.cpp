@@ -45,7 +45,7 @@ Traced law_of(const Cluster& cluster, const Message& message) {
   if (const Exchange& exchange = message.exchange; exchange.sent > RealBytes())
     return exchange_seconds<Traced>(cluster, exchange,
                                     collective_seconds<Traced>(cluster, message.op, exchange.sent, group));
-  const Traced alone = collective_seconds<Traced>(cluster, message.op, size, group);
+  Traced alone = collective_seconds<Traced>(cluster, message.op, size, group);
   const double slower = message.axis == Axis::Tp ? beside_products(cluster.calibration, message.op) : 1;
   if (slower == 1) return alone;
   return alone * symbol<Traced>("v", slower,
