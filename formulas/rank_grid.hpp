@@ -22,7 +22,9 @@ namespace plan {
 [[nodiscard]] constexpr Group tensor_group(int tp) { return {tp, 1}; }
 /// `size` context ranks, every `step`-th of them.
 [[nodiscard]] constexpr Group context_group(int size, int tp, int step = 1) { return {size, tp * step}; }
+/// `etp` ranks that split one expert.
 [[nodiscard]] constexpr Group expert_tensor_group(int etp) { return {etp, 1}; }
+/// `ep` ranks that hold different experts, each in `etp` parts.
 [[nodiscard]] constexpr Group expert_group(int ep, int etp) { return {ep, etp}; }
 
 /// Ranks that hold the same parameters, in rank order: `rows` rows of `row` ranks that are `stride` apart, the rows

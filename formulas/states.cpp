@@ -1,6 +1,6 @@
 // Bytes of weights, gradients and optimizer states, parameter by parameter (plan-formulas(7) C1). Assumes that a stack
-// keeps what its own sources allocate: Megatron's distributed optimizer, DeepSpeed's stages, FSDP2 [TE, MCORE, DS, TT].
-// Tested by tests/formulas/states_test.cpp and textbook_memory_test.cpp.
+// keeps what its own sources allocate: Megatron's distributed optimizer, DeepSpeed's stages, FSDP2 [TE, MCORE, DS,
+// FSDP2]. Tested by tests/formulas/states_test.cpp and textbook_memory_test.cpp.
 #include "formulas/states.hpp"
 
 namespace plan {

@@ -18,6 +18,7 @@ struct StateBytes {
   RealBytes reduction{};        ///< of a whole gradient, alive while it is reduced after the last micro-batch
   bool operator==(const StateBytes&) const = default;
 };
+/// Of a parameter that is trained so; `zero` 0-3 decides what DeepSpeed and FSDP2 keep beside it [DS, FSDP2].
 [[nodiscard]] StateBytes state_bytes(const Training& training, int zero);
 
 /// Share of each state that one rank holds of the parameters it works on: 1, or 1 / shard degree.

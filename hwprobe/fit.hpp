@@ -17,6 +17,7 @@ struct FitQuality {
   double max = 0;
   double bias = 0;  ///< median of predicted / measured - 1
 };
+/// Of as many predictions as measurements, which are above 0.
 [[nodiscard]] FitQuality fit_quality(std::span<const double> predicted, std::span<const double> measured);
 
 /// Middle value; mean of the two middle ones of an even count. 0 for none.

@@ -85,6 +85,7 @@ struct Split {
   /// Ranks of cp that hand out heads by all-to-all.
   int exchanging() const { return exchanging_ranks(cp_kind, cp, cp_ulysses); }
 };
+/// What of a layout its layers' costs depend on; what means nothing beside the other degrees is as nobody states it.
 [[nodiscard]] Split split_of(const Layout& layout);
 /// A layout that is split so, and nothing else.
 [[nodiscard]] Layout layout_of(const Split& split);

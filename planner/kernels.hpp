@@ -32,8 +32,9 @@ struct KernelTime {
 /// The kernels whose times a layer kind's compute consists of; forward, input and weight gradient add up to
 /// LayerCost's.
 [[nodiscard]] std::vector<KernelTime> layer_kernels(const Problem& problem, const Split& split, int kind);
-/// The same of what lies at the ends of the pipeline; the head's with prediction modules.
+/// Those of the embedding, at the front of the pipeline.
 [[nodiscard]] std::vector<KernelTime> embedding_kernels(const Problem& problem, const Split& split);
+/// Those of output projection and loss at its end, with prediction modules.
 [[nodiscard]] std::vector<KernelTime> head_kernels(const Problem& problem, const Split& split);
 
 }  // namespace plan

@@ -77,6 +77,7 @@ struct MemoryKinds {
   Bytes reserved{};   ///< torch.cuda.max_memory_reserved: with what the allocator cannot hand out again, or has not yet
   Bytes device{};     ///< nvidia-smi: with the CUDA context and NCCL's buffers
 };
+/// Of one stage, whole bytes.
 [[nodiscard]] inline MemoryKinds memory_kinds(const StageMemory& stage) {
   const Bytes reserved = stage.total() - stage.outside();
   return {reserved - stage.reserve - stage.late_grads, reserved + stage.cached, stage.total() + stage.cached};

@@ -19,10 +19,11 @@ struct Stages {
   bool operator==(const Stages&) const = default;
 };
 
-/// Of the layers in front of some layer and of those in front of an earlier one: a stage of those in between.
+/// Which ends of the pipeline a stage is.
 struct StageEnds {
-  bool first = false, last = false;  ///< of the pipeline
+  bool first = false, last = false;
 };
+/// A stage of the layers that `up_to` has beyond `before`, each all layers in front of some layer.
 [[nodiscard]] StageContent layers_between(const Model& model, const StageContent& before, const StageContent& up_to,
                                           StageEnds ends);
 
@@ -32,6 +33,7 @@ struct Segment {
   int first = 0;  ///< rank
   int ranks = 1;
 };
+/// All ranks, front to back.
 [[nodiscard]] std::vector<Segment> segments_of(const Stages& stages);
 
 /// Splits the layers over the ranks so that the slowest rank is as fast as possible, embedding and

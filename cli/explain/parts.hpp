@@ -47,6 +47,7 @@ struct SlowestStage {
   PipelineTime pipeline{};  ///< of the whole step, by the law of the schedule
   Seconds hop{};            ///< the slowest hand-over between stages
 };
+/// Of the plan's best layout, told by an evaluator of its own and not read from the plan's times.
 [[nodiscard]] SlowestStage slowest_stage(const Plan& plan);
 
 /// A stage as the memory model sees it.
@@ -57,15 +58,16 @@ struct StageRank {
   double held = 0;        ///< micro-batches held at once
   std::string instant{};  ///< what runs when it peaks
 };
+/// Of the plan's best layout; `stage` counts from 0.
 [[nodiscard]] StageRank stage_rank(const Plan& plan, int stage);
 
 // Seconds of one micro-batch and their parts.
 [[nodiscard]] Explanation explain_kernels(const Plan& plan, std::string name, std::string title,
                                           const std::vector<KernelTime>& kernels, double value);
 
-/// FLOPs of a token, layer kind by layer kind and weight by weight, named `F`; and the same with what recomputation
-/// repeats.
+/// FLOPs of a token, layer kind by layer kind and weight by weight, named `F`.
 [[nodiscard]] Explanation explain_flops(const Plan& plan, Mask mask);
+/// The same under the causal mask, with what recomputation repeats.
 [[nodiscard]] Explanation explain_hardware_flops(const Plan& plan);
 
 /// Parameters of a stage on one rank that are trained: those of experts, or all others.
