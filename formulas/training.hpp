@@ -110,6 +110,7 @@ struct Stack {
   bool expandable_segments = false;    ///< allocator: less fragmentation
   bool fp8_dispatch = false;           ///< MoE dispatch in fp8 where the GEMMs are, combine in bf16
   bool dedup_dispatch = false;         ///< one copy of a token per node (DeepEP, HybridEP)
+  bool fused_router = false;           ///< choice of experts, their scores and the loss are one call each
   int node_limit = 0;                  ///< experts of a token lie on at most this many nodes; 0 = any
   bool fp8_param_gather = false;       ///< weights of fp8 GEMMs are stored and gathered in fp8, not in 16 bits
   double routing_imbalance = 1.0;      ///< tokens of the most loaded rank / mean; 1 = forced balance; a capacity factor

@@ -20,8 +20,7 @@ constexpr std::int64_t kFusedSoftmax = 4096;
 /// GroupedLinear and its quantisers); and what one of them costs, in bare launches.
 constexpr double kRouterCalls = 45, kPreprocessCalls = 20, kDispatchCalls = 50, kLaunchesPerCall = 3;
 /// Of the router's calls those that choose experts (8), score them for the loss (6) and make it (4), each of which
-/// TransformerEngine has in one (moe_router_fusion; Megatron core, moe_utils.py). Recipes that dispatch by DeepEP or
-/// HybridEP ask for it: Megatron-Bridge's perf_recipes, Megatron core's examples/moe_recipes, Megatron-MoE-ModelZoo's.
+/// TransformerEngine has in one (moe_router_fusion; Megatron core, moe_utils.py).
 constexpr double kFusibleCalls = 8 + 6 + 4, kFusedCalls = 3;
 /// Where all-to-alls run beside another micro-batch every layer is cut into nodes of their own (Megatron core,
 /// models/gpt/fine_grained_callables.py: before dispatch, dispatch, experts, combine); and what drives one of them:
@@ -208,8 +207,7 @@ double LayerBuilder::scan_rate() const {
 
 void LayerBuilder::moe(const MoeShape& shape) {
   const double h = as_double(model_.hidden);
-  const bool fused = stack_.dedup_dispatch && split_.ep * split_.etp > 1;
-  add_routing_calls(kGraphRouter, kRouterCalls - (fused ? kFusibleCalls - kFusedCalls : 0));
+  add_routing_calls(kGraphRouter, kRouterCalls - (stack_.fused_router ? kFusibleCalls - kFusedCalls : 0));
   add_linear(shard_tokens_, as_double(shape.experts), h, DType::Bf16);  // router
   add_pointwise({"router's probabilities and choice", shard_tokens_, as_double(shape.experts), 16, 12, 6});
   add_routing_calls(kGraphPreprocess, kPreprocessCalls);

@@ -58,6 +58,7 @@ constexpr StackFactRow kRows[] = {
     {"expandable_segments", &Stack::expandable_segments},
     {"fp8_dispatch", &Stack::fp8_dispatch, has_experts},
     {"dedup_dispatch", &Stack::dedup_dispatch, has_experts},
+    {"fused_router", &Stack::fused_router, has_experts},
     {"node_limit", &Stack::node_limit},
     {"fp8_param_gather", &Stack::fp8_param_gather, in_fp8},
     {"legacy_moe_probs", &Stack::legacy_moe_probs},

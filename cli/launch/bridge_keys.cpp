@@ -35,7 +35,8 @@ constexpr DialectRow kBridge[] = {
     {"model.*", "recompute-granularity recompute-method recompute-num-layers", {}, "null"},
     {"model.*",
      "recompute-modules cross-entropy-loss-fusion cross-entropy-fusion-impl moe-grouped-gemm "
-     "moe-token-dispatcher-type moe-flex-dispatcher-backend moe-router-dtype"},
+     "moe-token-dispatcher-type moe-flex-dispatcher-backend moe-router-dtype "
+     "moe-router-fusion"},
     {"model.*", "moe-shared-expert-overlap", {}, "false"},
     {"model.*", "deterministic-mode no-gradient-accumulation-fusion attention-backend"},
     {"dataset.*", "seq-length"},

@@ -21,7 +21,7 @@ constexpr DialectRow kVerl[] = {
      "account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split cp-comm-type "
      "hierarchical-context-parallel-sizes recompute-granularity recompute-method recompute-num-layers "
      "recompute-modules cross-entropy-loss-fusion cross-entropy-fusion-impl moe-grouped-gemm "
-     "moe-token-dispatcher-type moe-flex-dispatcher-backend moe-router-dtype deterministic-mode "
+     "moe-token-dispatcher-type moe-flex-dispatcher-backend moe-router-dtype moe-router-fusion deterministic-mode "
      "no-gradient-accumulation-fusion attention-backend fp8-format fp8-recipe fp8-param-gather "
      "first-last-layers-bf16 num-layers-at-start-in-bf16 num-layers-at-end-in-bf16 fp4-format fp4-recipe"},
     {"actor_rollout_ref.actor.megatron.*", "use-distributed-optimizer"},
@@ -67,7 +67,8 @@ constexpr DialectRow kNemoRl[] = {
     {"policy.train_global_batch_size", "global-batch-size"},
     {"policy.train_micro_batch_size", "micro-batch-size"},
     {"policy.max_total_sequence_length", "seq-length"},
-    {"policy.megatron_cfg.model_overrides.*", "cross-entropy-loss-fusion cross-entropy-fusion-impl deterministic-mode"},
+    {"policy.megatron_cfg.model_overrides.*",
+     "cross-entropy-loss-fusion cross-entropy-fusion-impl deterministic-mode moe-router-fusion"},
     {"policy.megatron_cfg.*", "attention-backend"},
     {"", "recompute-method recompute-num-layers fp16 data-path train-iters eval-interval save save-interval"},
     {"", kElsewhere},
@@ -97,7 +98,7 @@ constexpr DialectRow kSwift[] = {
     {"*", "main-grads-dtype main-params-dtype exp-avg-dtype exp-avg-sq-dtype", Value},
     {"*", "optimizer-cpu-offload optimizer-offload-fraction"},
     {"megatron_extra_kwargs.*",
-     "fine-grained-activation-offloading offload-modules hierarchical-context-parallel-sizes"},
+     "fine-grained-activation-offloading offload-modules hierarchical-context-parallel-sizes moe-router-fusion"},
     {"*", "lr min-lr weight-decay clip-grad micro-batch-size global-batch-size"},
     {"max_length", "seq-length"},
     {"*", "mtp-num-layers train-iters"},
@@ -123,7 +124,7 @@ constexpr DialectRow kLlamaFactory[] = {
     {"extra_config.optimizer.*",
      "use-precision-aware-optimizer optimizer-cpu-offload optimizer-offload-fraction overlap-cpu-optimizer-d2h-h2d"},
     {"*", "cross-entropy-loss-fusion"},
-    {"extra_config.model.*", "cross-entropy-fusion-impl moe-router-dtype"},
+    {"extra_config.model.*", "cross-entropy-fusion-impl moe-router-dtype moe-router-fusion"},
     {"*", "moe-token-dispatcher-type"},
     {"extra_config.model.*", "moe-flex-dispatcher-backend"},
     {"*", "moe-grouped-gemm use-distributed-optimizer"},

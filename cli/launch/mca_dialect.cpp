@@ -20,7 +20,7 @@ constexpr DialectRow kKeys[] = {
     {"*",
      "overlap-grad-reduce overlap-param-gather optimizer-cpu-offload optimizer-offload-fraction "
      "moe-token-dispatcher-type moe-grouped-gemm moe-shared-expert-overlap moe-expert-capacity-factor "
-     "moe-pad-expert-input-to-capacity moe-router-dtype moe-aux-loss-coeff cross-entropy-loss-fusion "
+     "moe-pad-expert-input-to-capacity moe-router-dtype moe-router-fusion moe-aux-loss-coeff cross-entropy-loss-fusion "
      "transformer-impl fp8-format fp8-recipe first-last-layers-bf16 num-layers-at-start-in-bf16 "
      "num-layers-at-end-in-bf16 cuda-graph-impl cuda-graph-scope"},
     {"per_device_train_batch_size", "micro-batch-size"},

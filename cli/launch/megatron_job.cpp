@@ -84,6 +84,7 @@ void stack(const MegatronArgs& args, Stack& stack) {
   const bool fused = args.has("cross-entropy-loss-fusion") && args.text("cross-entropy-fusion-impl") == "te";
   stack.cross_entropy = fused ? CrossEntropy::FusedInPlace : CrossEntropy::Unfused;
   stack.dedup_dispatch = args.text("moe-token-dispatcher-type") == "flex" || args.has("moe-enable-deepep");
+  stack.fused_router = args.has("moe-router-fusion");
   if (args.states_environment) {
     stack.expandable_segments = false;
     for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})

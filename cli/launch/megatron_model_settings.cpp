@@ -219,6 +219,7 @@ MegatronGroup expert_arguments(const Plan& plan) {
   const bool hybrid = domain && (plan.problem.release == 0 || plan.problem.release >= 16);
   if (once) put(out, "moe-flex-dispatcher-backend", hybrid ? "hybridep" : "deepep");
   put(out, "moe-router-dtype", "fp32");
+  if (stack.fused_router) put(out, "moe-router-fusion");
   if (stack.ep_overlap && layout.ep > 1) put(out, "overlap-moe-expert-parallel-comm");
   return {"MOE_ARGS", std::move(out)};
 }

@@ -41,7 +41,10 @@ std::uint16_t stated_scopes(std::string_view notes) {
 void stated_kernels(const Run& run, Stack& stack) {
   if (const std::uint16_t scopes = stated_scopes(run.notes); scopes != 0) stack.graph_scopes = scopes;
   if (const std::string_view norm = run.fact("norm"); !norm.empty()) stack.fused_norms = norm == "fused";
-  if (contains(run.notes, "DeepEP") || contains(run.notes, "HybridEP")) stack.dedup_dispatch = true;
+  // Recipes that ask for either ask for the fused router, too: Megatron core's examples/moe_recipes,
+  // Megatron-MoE-ModelZoo's.
+  if (contains(run.notes, "DeepEP") || contains(run.notes, "HybridEP"))
+    stack.dedup_dispatch = stack.fused_router = true;
   if (const std::string_view softmax = run.fact("softmax"); !softmax.empty()) stack.fused_softmax = softmax == "fused";
   if (contains(run.notes, "=full_iteration")) stack.cuda_graphs = true;
   if (contains(run.notes, "moe_a2a_overlap=True")) stack.ep_overlap = true;

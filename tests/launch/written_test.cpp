@@ -105,6 +105,7 @@ const Choice kChoices[] = {
      [](Problem& p) {
        Stack& stack = p.training.stack;
        stack.ep_overlap = true, stack.dedup_dispatch = !stack.dedup_dispatch, stack.p2p_overlap = !stack.p2p_overlap;
+       stack.fused_router = true;
      },
      "mixtral-8x7b", 128},
 };
