@@ -332,6 +332,10 @@ Result<Found<Model>> load_model(std::string_view word, const StoreOptions& optio
 
 std::vector<std::string> unpublished(std::string_view word, const StoreOptions& options) {
   std::vector<std::string> keys;
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(word, ignored);
+  const bool again = !std::filesystem::exists(status) || is_regular_file(status) || is_directory(status);
+  if (!again) return keys;  // a pipe is read once, and was
   const Result<PresetEntry> entry = find_text(PresetKind::Model, word, options);
   if (!entry || entry->origin == "embedded") return keys;
   for (const char* key : {"seq", "global_batch"})  // a config.json has neither
