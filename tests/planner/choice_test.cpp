@@ -52,7 +52,7 @@ TEST_CASE(
     "faster") {
   std::mt19937 random(37);
   int optimizers = 0, activations = 0, graphs = 0;
-  for (int i = 0; i < oracle::rounds(120); ++i) {
+  for (int i = 0; i < oracle::rounds(200); ++i) {
     Problem problem = oracle::random_problem(random, 32);
     problem.fixed = {};
     problem.framework = Framework::Megatron, problem.objective = Objective::StepTime, problem.top = 1;

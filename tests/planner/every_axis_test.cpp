@@ -111,5 +111,5 @@ TEST_CASE("what means nothing beside the other axes changes no figure") {
       }
     }
   }
-  CHECK(changed > oracle::at_least(200));
+  CHECK(changed > oracle::at_least(150));
 }
