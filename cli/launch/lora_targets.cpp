@@ -21,7 +21,7 @@ enum Part : unsigned {
   Up = 16,
   Gate = 32,
   Down = 64,
-  Ffn = 112
+  FeedForward = 112
 };
 
 struct Linear {
@@ -56,7 +56,7 @@ constexpr Linear kLinears[] = {{"dense_h_to_4h", Up | Gate},
                                {"wqkv", 7},
                                {"attn", Attention},
                                {"attention", Attention},
-                               {"mlp", Ffn},
+                               {"mlp", FeedForward},
                                {"gate_up", Up | Gate},
                                {"c_fc", Up},
                                {"fc1", Up},
@@ -108,7 +108,7 @@ std::optional<LoraTargets> lora_targets(std::span<const std::string> words) {
     if (!unknown.empty()) out.counted_as = fmt::format("{} is counted as all linears", unknown);
     return out;
   }
-  out.attention = (named & Attention) != 0, out.ffn = (named & Ffn) != 0;
+  out.attention = (named & Attention) != 0, out.ffn = (named & FeedForward) != 0;
   const bool some = (out.attention && (named & Attention) != Attention) || (out.ffn && (named & Down) != Down) ||
                     (out.ffn && (named & (Up | Gate)) == 0);
   if (some) out.counted_as = "adapters on some of a block's linears are counted on all of them";
