@@ -11,9 +11,11 @@ namespace {
 constexpr std::size_t kForward = 0, kBackward = 1;
 
 // Four-parameter fits of A100 to GB300 (plan-measuring(7) 1.4) agree on the share of the dense bf16 peak; the other
-// three are the middle of Hopper's and Blackwell's.
+// three are the middle of Hopper's and Blackwell's, whose backward kernels need shorter sequences than their forward
+// ones.
 constexpr double kTypicalPeakShare = 0.58;
-constexpr double kTypicalS0 = 1200, kTypicalB0 = 20;
+constexpr double kTypicalS0 = 1000, kTypicalB0 = 20;
+constexpr double kTypicalBackwardS0 = 340, kTypicalBackwardB0 = 12;
 constexpr Seconds kTypicalFloor{5.2e-6};
 constexpr double kTypicalBackwardShare = 0.75;  // of the forward rate
 
@@ -29,8 +31,10 @@ AttentionFit forward_fit(const Gpu& gpu) {
 AttentionFit backward_fit(const Gpu& gpu) {
   const AttentionFit& fit = gpu.attention[kBackward];
   if (fit.rate.value > 0) return fit;
-  AttentionFit derived = forward_fit(gpu);
-  derived.rate = derived.rate * kTypicalBackwardShare;
+  const AttentionFit forward = forward_fit(gpu);
+  AttentionFit derived = forward;
+  derived.rate = forward.rate * kTypicalBackwardShare;
+  if (gpu.attention[kForward].rate.value <= 0) derived.s0 = kTypicalBackwardS0, derived.b0 = kTypicalBackwardB0;
   return derived;
 }
 

@@ -15,10 +15,16 @@ namespace {
 /// Longest sequence of Megatron's fused softmax (scaled_upper_triang_masked_softmax.h).
 constexpr std::int64_t kFusedSoftmax = 4096;
 
-/// Calls from Python that route the tokens of one layer (scores, choice, map, loss: Megatron's router.py), count and
-/// order them (token_dispatcher.py), exchange them and drive the two grouped products (TransformerEngine's
+/// Calls from Python that route the tokens of one layer (scores, choice, map, loss: Megatron's router.py), count them,
+/// gather and copy to the host what all-to-alls need to know (token_dispatcher.py, MoEAlltoAllTokenDispatcher), order
+/// them and exchange them with their scores, back as well, and drive the two grouped products (TransformerEngine's
 /// GroupedLinear and its quantisers); and what one of them costs, in bare launches.
-constexpr double kRouterCalls = 45, kPreprocessCalls = 20, kDispatchCalls = 50, kLaunchesPerCall = 3;
+constexpr double kRouterCalls = 45, kPreprocessCalls = 20, kExchangeCalls = 18, kProductCalls = 32,
+                 kLaunchesPerCall = 3;
+/// The same with DeepEP, whose kernels count, send and tell the host (the same file, _DeepepManager and fused_a2a.py):
+/// two copies and the chosen experts; layout, dispatch, map, order, sum, and back order and combine. HybridEP
+/// (_HybridEPManager) has six fewer, since it orders as well.
+constexpr double kFusedPreprocessCalls = 4, kFusedExchangeCalls = 12;
 /// Of the router's calls those that choose experts (8), score them for the loss (6) and make it (4), each of which
 /// TransformerEngine has in one (moe_router_fusion; Megatron core, moe_utils.py).
 constexpr double kFusibleCalls = 8 + 6 + 4, kFusedCalls = 3;
@@ -210,8 +216,9 @@ void LayerBuilder::moe(const MoeShape& shape) {
   add_routing_calls(kGraphRouter, kRouterCalls - (stack_.fused_router ? kFusibleCalls - kFusedCalls : 0));
   add_linear(shard_tokens_, as_double(shape.experts), h, DType::Bf16);  // router
   add_pointwise({"router's probabilities and choice", shard_tokens_, as_double(shape.experts), 16, 12, 6});
-  add_routing_calls(kGraphPreprocess, kPreprocessCalls);
-  add_routing_calls(kGraphExperts, kDispatchCalls);
+  const bool fused = stack_.dedup_dispatch && split_.ep * split_.etp > 1;  // alone, Megatron core refuses either
+  add_routing_calls(kGraphPreprocess, fused ? kFusedPreprocessCalls : kPreprocessCalls);
+  add_routing_calls(kGraphExperts, kProductCalls + (fused ? kFusedExchangeCalls : kExchangeCalls));
   if (shape.latent > 0) {
     add_linear(shard_tokens_, as_double(shape.latent), h, dtype_);
     add_linear(shard_tokens_, h, as_double(shape.latent), dtype_);

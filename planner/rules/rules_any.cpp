@@ -23,6 +23,7 @@ FrameworkRow any_framework() {
       .dispatches = true,
       .offloads_optimizer = true,
       .offloads_activations = true,
+      .sharded = StateLayout::MegatronFsdp,
   };
 }
 

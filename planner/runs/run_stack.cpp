@@ -26,7 +26,8 @@ bool contains(std::string_view text, std::string_view part) { return text.find(p
 /// Parts of a layer that `cuda_graph_scope=` names, alone or as a list of quoted words, or that a text says.
 std::uint16_t stated_scopes(std::string_view notes) {
   constexpr std::string_view kKey = "cuda_graph_scope=";
-  if (contains(notes, "router/preprocess CUDA graphs")) return kGraphRouter | kGraphPreprocess;
+  // Megatron core's examples/moe_recipes have attention in graphs wherever they have both.
+  if (contains(notes, "router/preprocess CUDA graphs")) return kGraphAttention | kGraphRouter | kGraphPreprocess;
   const std::size_t at = notes.find(kKey);
   if (at == std::string_view::npos) return 0;
   const std::string_view rest = notes.substr(at + kKey.size());

@@ -53,20 +53,27 @@ TEST_CASE("layers cut into nodes that run beside another micro-batch cost the ho
   CHECK(with(true, true) <= with(false, true) * (1 + 1e-9));
 }
 
-TEST_CASE("a fused router costs the host fifteen calls fewer a layer") {
+TEST_CASE("a fused router costs the host fifteen calls fewer a layer, and a dispatcher of one kernel 22") {
   Problem problem = small_job(true);
-  Calibration& free = problem.cluster.calibration;
-  free.kernel_gap_us = 50, free.jitter = 0, free.scale_up = 1e9;  // launches are all that counts
-  const auto less = [&](int ep) {
+  Calibration& free = problem.cluster.calibration;  // launches are all that counts
+  free.kernel_gap_us = 50, free.jitter = 0, free.scale_up = free.scale_out = 1e9;
+  // Eight layers, eight micro-batches, three launches a call forward and twice as many backward.
+  constexpr double kCall = 8 * 8 * 3 * (1 + 2) * 50e-6;
+  const auto calls = [&](bool Stack::*fused, int ep, std::uint16_t scopes) {
     Layout layout = data_parallel();
     layout.ep = ep;
-    problem.training.stack.fused_router = false;
+    Stack& stack = problem.training.stack = {};
+    stack.graph_scopes = scopes, stack.*fused = false;
     const double apart = seconds(problem, layout);
-    problem.training.stack.fused_router = true;
-    return apart - seconds(problem, layout);
+    stack.*fused = true;
+    return (apart - seconds(problem, layout)) / kCall;
   };
-  // Eight layers, eight micro-batches, three launches a call forward and twice as many backward.
-  for (const int ep : {1, 8}) CHECK(less(ep) == doctest::Approx(8 * 8 * 15 * 3 * (1 + 2) * 50e-6).epsilon(1e-3));
+  for (const int ep : {1, 8}) {
+    CHECK(calls(&Stack::fused_router, ep, 0) == doctest::Approx(15).epsilon(1e-3));
+    // Sixteen of them count and copy, which a graph of that part does with the rest of it; one rank has no dispatcher.
+    CHECK(calls(&Stack::dedup_dispatch, ep, 0) == doctest::Approx(ep > 1 ? 22 : 0).epsilon(1e-3));
+    CHECK(calls(&Stack::dedup_dispatch, ep, kGraphPreprocess) == doctest::Approx(ep > 1 ? 6 : 0).epsilon(1e-3));
+  }
 }
 
 TEST_CASE("the host routes tokens as fast under an eager stack as under any other") {

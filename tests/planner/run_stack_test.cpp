@@ -183,6 +183,24 @@ TEST_CASE("performance recipes of experts in MXFP8 run as releases quote them wh
   CHECK(stack("", "main-2026-08", Precision::Bf16, true).graph_scopes == 0);
 }
 
+TEST_CASE("Megatron core's recipes of experts dispatch and route in fused kernels unless they say otherwise") {
+  const auto stack = [](const char* release, const char* notes, bool routed) {
+    Run run = run_of("Megatron-Core dev");
+    run.facts["release"] = release;
+    run.notes = notes;
+    Model model = fixture::llama3_8b();
+    if (routed) model.kinds[0].ffn = Ffn::Moe;
+    return apply(run, std::move(model)).problem.training.stack;
+  };
+  for (bool Stack::*fused : {&Stack::dedup_dispatch, &Stack::fused_router}) {
+    CHECK(stack("main-2026-08", "", true).*fused);
+    CHECK_FALSE(stack("main-2026-08", "", false).*fused);
+    CHECK_FALSE(stack("main-2026-08", "dispatcher A2A", true).*fused);
+    CHECK_FALSE(stack("main-2026-05", "", true).*fused);
+    CHECK(stack("main-2026-05", "DeepEP", true).*fused);
+  }
+}
+
 TEST_CASE("quoted flags turn Megatron's defaults around") {
   Run run = run_of("Megatron-Core");
   run.task = "functional-test run";

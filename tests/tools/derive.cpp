@@ -7,6 +7,8 @@
 #include <set>
 #include <tuple>
 
+#include "formulas/efficiency.hpp"
+
 namespace plan::derive {
 
 Rows select(const std::vector<Row>& all, const std::string& gpu, const std::string& what, const std::string& dtype) {
@@ -96,11 +98,23 @@ GemmFit grid_fit(const std::vector<GemmRate>& rates, DType dtype, double t0, dou
   return at(fit_log(model, seconds, {rates.front().rate})[0]);
 }
 
-std::vector<AttentionSample> attention_forward(const std::vector<Row>& all, const std::string& gpu) {
+Seconds rotated_and_cached(const Gpu& gpu, const AttentionShape& shape) {
+  constexpr double kBytes = 2;                 // of an element
+  constexpr double kQueries = 2;               // read, and written turned
+  constexpr double kKeysValues = 2 * (1 + 1);  // both read, and both written: turned into the cache
+  const double heads = kQueries * shape.heads + kKeysValues * shape.kv_heads;
+  return memory_bound_time(gpu, RealBytes(kBytes * shape.batch * shape.seq * shape.dim * heads), 1);
+}
+
+std::vector<AttentionSample> attention_forward(const std::vector<Row>& all, const std::string& gpu, double memory) {
+  Gpu chip;
+  chip.memory_bandwidth = BytesPerSecond(memory);
   std::vector<AttentionSample> samples;
   for (const Row* r : select(all, gpu, "attention-fwd (causal)", "bf16")) {
     auto at = numbers(r->shape);
-    samples.push_back({{at["B"], at["S"], at["S"] / 2, at["H"], at["D"], at["D"]}, r->seconds});
+    const AttentionShape shape{at["B"], at["S"], at["H"], at["KV"], at["D"]};
+    samples.push_back({{shape.batch, shape.seq, shape.seq / 2, shape.heads, shape.dim, shape.dim},
+                       r->seconds - rotated_and_cached(chip, shape).value});
   }
   return samples;
 }

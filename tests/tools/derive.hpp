@@ -39,8 +39,17 @@ std::vector<double> axis(const std::vector<GemmRate>& rates, double GemmRate::*c
 /// Roofline of a grid whose small shapes were published only as a fit: t0 and the bandwidth share are given.
 GemmFit grid_fit(const std::vector<GemmRate>& rates, DType dtype, double t0, double bandwidth);
 
-/// Forward kernels of NVIDIA's tables; forward or backward ones of SimuMax's.
-std::vector<AttentionSample> attention_forward(const std::vector<Row>& all, const std::string& gpu);
+/// A prompt whose attention TensorRT-LLM's own operator computes.
+struct AttentionShape {
+  double batch = 0, seq = 0, heads = 0, kv_heads = 0, dim = 0;
+};
+/// What that operator does before the kernel, in a pass of its own: it turns queries and keys by their positions and
+/// writes keys and values into the cache (ai-dynamo/aiconfigurator, collector/trtllm/collect_attn.py: RopeParams and
+/// KVCacheManager). Training turns them in a kernel that is counted apart, and has no cache.
+Seconds rotated_and_cached(const Gpu& gpu, const AttentionShape& shape);
+/// Forward kernels of NVIDIA's tables, without that pass, on a GPU with `memory` bytes a second; forward or backward
+/// ones of SimuMax's.
+std::vector<AttentionSample> attention_forward(const std::vector<Row>& all, const std::string& gpu, double memory);
 std::vector<AttentionSample> attention_simumax(const std::vector<Row>& all, const std::string& gpu, bool backward);
 
 /// One curve; `op` in the file's words.

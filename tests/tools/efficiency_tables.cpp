@@ -195,7 +195,7 @@ void derive_best_shape(const std::vector<Row>& all, Derived& d, DType dtype, con
 constexpr double kBackwardShare = 0.85;  // of the forward rate: SimuMax's A100-PCIE and B200 rows at 64 heads
 
 void derive_attention(const std::vector<Row>& all, Derived& d) {
-  const std::vector<AttentionSample> samples = attention_forward(all, d.subject.csv);
+  const std::vector<AttentionSample> samples = attention_forward(all, d.subject.csv, d.subject.memory);
   if (samples.empty()) return;
   const AttentionFit start{.t0 = Seconds(5e-6),
                            .rate = FlopsPerSecond(0.5 * d.subject.bf16),
@@ -211,7 +211,8 @@ void derive_attention(const std::vector<Row>& all, Derived& d) {
   if (d.subject.fp4 > 0) {  // Blackwell: B200's own backward, scaled by the forward rates
     const std::vector<AttentionSample> b200 = attention_simumax(all, "B200-SXM", true);
     backward = fit_attention(b200, start, true);
-    const AttentionFit b200_forward = fit_attention(attention_forward(all, "B200-SXM"), start, false);
+    const AttentionFit b200_forward =
+        fit_attention(attention_forward(all, "B200-SXM", subject_of("B200-SXM").memory), start, false);
     backward.rate = backward.rate * (fit_attention(samples, start, false).rate / b200_forward.rate);
   }
   d.gpu.attention[1] = backward;
@@ -239,13 +240,13 @@ const std::vector<Subject>& subjects() {
   // attention_factor: SimuMax's training kernels over NVIDIA's inference kernels, at 16 heads and more.
   // softmax_dim: exponentials (16 a clock and SM, 32 on B300) against the tensor peak at head size 128, half hidden.
   static const std::vector<Subject> list = {
-      {"A100-SXM", "a100-sxm-80gb", 312e12, 0, 0, 2039e9, 300e9, 400, 0.58, 2.8e-6, 1.43, 16},
+      {"A100-SXM", "a100-sxm-80gb", 312e12, 0, 0, 2039e9, 300e9, 400, 0.58, 2.8e-6, 1.35, 16},
       {"H100-SXM", "h100-sxm", 989.4e12, 1978.9e12, 0, 3350e9, 450e9, 700, 2200. / 3350, 2.8e-6, 1, 33},
       {"H200-SXM", "h200-sxm", 989.4e12, 1978.9e12, 0, 4800e9, 450e9, 700, 2460. / 4800, 2.8e-6, 1, 33},
-      {"B200-SXM", "b200-sxm", 2250e12, 4500e12, 9000e12, 8000e9, 900e9, 1000, 4580. / 8000, 2.6e-6, 1.2, 64},
-      {"B300-SXM", "b300-sxm", 2250e12, 4500e12, 14000e12, 8000e9, 900e9, 1100, 0.58, 2.6e-6, 1.2, 32},
-      {"GB200", "gb200", 2500e12, 5000e12, 10000e12, 8000e9, 900e9, 1200, 0.58, 2.6e-6, 1.2, 64},
-      {"GB300", "gb300", 2500e12, 5000e12, 15000e12, 8000e9, 900e9, 1400, 0.58, 2.6e-6, 1.2, 32},
+      {"B200-SXM", "b200-sxm", 2250e12, 4500e12, 9000e12, 8000e9, 900e9, 1000, 4580. / 8000, 2.6e-6, 1.08, 64},
+      {"B300-SXM", "b300-sxm", 2250e12, 4500e12, 14000e12, 8000e9, 900e9, 1100, 0.58, 2.6e-6, 1.08, 32},
+      {"GB200", "gb200", 2500e12, 5000e12, 10000e12, 8000e9, 900e9, 1200, 0.58, 2.6e-6, 1.08, 64},
+      {"GB300", "gb300", 2500e12, 5000e12, 15000e12, 8000e9, 900e9, 1400, 0.58, 2.6e-6, 1.08, 32},
       {"L40S", "l40s", 362e12, 733e12, 0, 864e9, 31.5e9, 350, 0.58, 2.8e-6, 1, 16},
       {"RTX PRO 6000 Server", "rtx-pro-6000", 468e12, 936e12, 0, 1597e9, 63e9, 600, 0.58, 2.8e-6, 1, 32},
       {"MI300X", "mi300x", 1307.4e12, 2614.9e12, 0, 5300e9, 448e9, 750},
@@ -256,6 +257,12 @@ const std::vector<Subject>& subjects() {
       {"V100-SXM2", "v100-sxm2-32gb", 0, 0, 0, 900e9, 150e9, 300, 0.58, 2.8e-6, 1, 16},
   };
   return list;
+}
+
+const Subject& subject_of(const std::string& csv) {
+  for (const Subject& s : subjects())
+    if (s.csv == csv) return s;
+  return subjects().front();
 }
 
 GemmShape shape_of(const Linear& l, int orientation) {

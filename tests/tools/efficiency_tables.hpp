@@ -22,6 +22,8 @@ struct Subject {
   double softmax_dim = 33;        ///< d0
 };
 const std::vector<Subject>& subjects();
+/// By its words in the published tables.
+const Subject& subject_of(const std::string& csv);
 
 /// A GPU whose efficiencies were derived, and where each table came from.
 struct Derived {

@@ -79,12 +79,6 @@ CollectiveFit curve_from(Collective op, int ranks, const std::vector<CollectiveS
   return fit;
 }
 
-const Subject& subject_of(const std::string& csv) {
-  for (const Subject& s : subjects())
-    if (s.csv == csv) return s;
-  return subjects().front();
-}
-
 }  // namespace
 
 std::vector<Score> gemm_scores(const std::vector<Row>& all) {
@@ -153,7 +147,7 @@ std::vector<Score> grouped_scores(const std::vector<Row>& all) {
 std::vector<Score> attention_scores(const std::vector<Row>& all) {
   std::vector<Score> scores;
   for (const Subject& s : subjects()) {
-    const std::vector<AttentionSample> samples = attention_forward(all, s.csv);
+    const std::vector<AttentionSample> samples = attention_forward(all, s.csv, s.memory);
     if (samples.empty()) continue;
     std::vector<AttentionSample> given;
     for (std::size_t i = 0; i < samples.size(); i += 2) given.push_back(samples[i]);
