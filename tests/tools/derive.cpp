@@ -98,7 +98,7 @@ GemmFit grid_fit(const std::vector<GemmRate>& rates, DType dtype, double t0, dou
   return at(fit_log(model, seconds, {rates.front().rate})[0]);
 }
 
-Seconds rotated_and_cached(const Gpu& gpu, const AttentionShape& shape) {
+Seconds rotated_and_cached(const Gpu& gpu, const PromptShape& shape) {
   constexpr double kBytes = 2;                 // of an element
   constexpr double kQueries = 2;               // read, and written turned
   constexpr double kKeysValues = 2 * (1 + 1);  // both read, and both written: turned into the cache
@@ -112,7 +112,7 @@ std::vector<AttentionSample> attention_forward(const std::vector<Row>& all, cons
   std::vector<AttentionSample> samples;
   for (const Row* r : select(all, gpu, "attention-fwd (causal)", "bf16")) {
     auto at = numbers(r->shape);
-    const AttentionShape shape{at["B"], at["S"], at["H"], at["KV"], at["D"]};
+    const PromptShape shape{at["B"], at["S"], at["H"], at["KV"], at["D"]};
     samples.push_back({{shape.batch, shape.seq, shape.seq / 2, shape.heads, shape.dim, shape.dim},
                        r->seconds - rotated_and_cached(chip, shape).value});
   }

@@ -40,13 +40,13 @@ std::vector<double> axis(const std::vector<GemmRate>& rates, double GemmRate::*c
 GemmFit grid_fit(const std::vector<GemmRate>& rates, DType dtype, double t0, double bandwidth);
 
 /// A prompt whose attention TensorRT-LLM's own operator computes.
-struct AttentionShape {
+struct PromptShape {
   double batch = 0, seq = 0, heads = 0, kv_heads = 0, dim = 0;
 };
 /// What that operator does before the kernel, in a pass of its own: it turns queries and keys by their positions and
 /// writes keys and values into the cache (ai-dynamo/aiconfigurator, collector/trtllm/collect_attn.py: RopeParams and
 /// KVCacheManager). Training turns them in a kernel that is counted apart, and has no cache.
-Seconds rotated_and_cached(const Gpu& gpu, const AttentionShape& shape);
+Seconds rotated_and_cached(const Gpu& gpu, const PromptShape& shape);
 /// Forward kernels of NVIDIA's tables, without that pass, on a GPU with `memory` bytes a second; forward or backward
 /// ones of SimuMax's.
 std::vector<AttentionSample> attention_forward(const std::vector<Row>& all, const std::string& gpu, double memory);
