@@ -162,6 +162,7 @@ JsonConfig JsonConfig::object(std::string_view key) {
 }
 
 void JsonConfig::take(const JsonConfig& nested) {
+  nested_.push_back(nested);
   for (const Error& made : nested.errors_)
     if (std::find(errors_.begin(), errors_.end(), made) == errors_.end()) errors_.push_back(made);
 }

@@ -39,8 +39,10 @@ class JsonConfig {
   std::vector<std::int64_t> sizes(std::string_view key);
   /// A nested object; an empty one if absent.
   JsonConfig object(std::string_view key);
-  /// Takes over the mistakes of an object made from this one.
+  /// Takes over an object made from this one, whose readers have asked all that they ask, with its mistakes.
   void take(const JsonConfig& nested);
+  /// What was taken over.
+  const std::vector<JsonConfig>& nested() const { return nested_; }
 
   /// Whether a reader has asked for the key by now.
   bool asked(std::string_view key) const { return asked_.find(key) != asked_.end(); }
@@ -63,6 +65,7 @@ class JsonConfig {
   int line_ = 1;                                        ///< of text_'s begin
   mutable std::set<std::string, std::less<>> asked_{};  ///< keys that were looked for
   Errors errors_{};
+  std::vector<JsonConfig> nested_{};
 };
 
 /// What a builder adds to: layers by value, kinds made of equal ones.
@@ -105,7 +108,7 @@ void add_mtp(JsonConfig& config, ModelBuilder& out, const Layer& layer, bool own
 /// not asked for: what this family does with it nobody knows.
 void judge_shapes(JsonConfig& config);
 /// A mistake for every key that nobody asked for and that is a slip of the finger away from one that was looked for in
-/// vain: an absent key has a default, which would stand in without a word.
+/// vain: an absent key has a default, which would stand in without a word. In nested objects likewise.
 void judge_spelling(JsonConfig& config);
 
 /// hidden, vocabulary, tying; the attention heads. Shared by the families.

@@ -155,6 +155,11 @@ void judge_spelling(JsonConfig& c) {
             fmt::format("`{}` is no key of this family, which has `{}`", yaml::printable(word), *meant),
             {fmt::format("write `{}`, or leave the key out", *meant)});
   }
+  const std::vector<JsonConfig> parts = c.nested();
+  for (JsonConfig part : parts) {
+    judge_spelling(part);
+    c.take(part);
+  }
 }
 
 void judge_shapes(JsonConfig& c) {

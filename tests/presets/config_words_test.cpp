@@ -33,6 +33,17 @@ std::string slip(std::string word, std::mt19937& random) {
   return word;
 }
 
+/// Every key, with the object that it is in: the config itself, or one inside it.
+std::vector<std::pair<json::json_pointer, std::string>> key_paths(const json& config) {
+  std::vector<std::pair<json::json_pointer, std::string>> out;
+  for (const auto& item : config.items()) {
+    out.emplace_back(json::json_pointer(), item.key());
+    if (!item.value().is_object()) continue;
+    for (const auto& inner : item.value().items()) out.emplace_back(json::json_pointer("/" + item.key()), inner.key());
+  }
+  return out;
+}
+
 bool names(const plan::Errors& errors, const std::string& word) {
   for (const plan::Error& error : errors)
     if (error.message.find("`" + word + "`") != std::string::npos) return true;
@@ -49,13 +60,14 @@ TEST_CASE("a slip in a key of a config gives no other model") {
   for (const json& config : family_configs()) {
     const auto right = read(config);
     REQUIRE(right.has_value());
-    for (const auto& [key, value] : config.items()) {
-      if (value.is_null() || key == "model_type") continue;
-      const std::string wrong = slip(key, random);
-      if (config.contains(wrong)) continue;
+    for (const auto& [path, leaf] : key_paths(config)) {
+      const json& object = config.at(path);
+      if (object.at(leaf).is_null() || leaf == "model_type") continue;
+      const std::string wrong = slip(leaf, random);
+      if (object.contains(wrong)) continue;
       json edited = config;
-      edited.erase(key);
-      edited[wrong] = value;
+      edited[path].erase(leaf);
+      edited[path][wrong] = object.at(leaf);
       const auto model = read(edited);
       if (model.has_value() && *model == *right) continue;
       CAPTURE(config.dump());
