@@ -337,8 +337,8 @@ std::vector<std::string> unpublished(std::string_view word, const StoreOptions& 
   const bool again = !std::filesystem::exists(status) || is_regular_file(status) || is_directory(status);
   if (!again) return keys;  // a pipe is read once, and was
   const Result<PresetEntry> entry = find_text(PresetKind::Model, word, options);
-  if (!entry || entry->origin == "embedded") return keys;
-  for (const char* key : {"seq", "global_batch"})  // a config.json has neither
+  if (!entry) return keys;
+  for (const char* key : {"seq", "global_batch"})  // a config.json has neither, and many publishers say no batch
     if (("\n" + entry->text).find(fmt::format("\n{}:", key)) == std::string::npos) keys.emplace_back(key);
   return keys;
 }

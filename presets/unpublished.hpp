@@ -8,7 +8,7 @@
 
 namespace plan {
 
-/// `seq` and `global_batch`, where a model's file of the user's own does not say what it was trained with.
+/// `seq` and `global_batch`, where a model's file or preset does not say what it was trained with.
 [[nodiscard]] std::vector<std::string> unpublished(std::string_view word, const StoreOptions& options);
 
 }  // namespace plan

@@ -3,11 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <sstream>
 
 #include "check_files.hpp"
 #include "cli/request/command_table.hpp"
+#include "cli/request/plan_json_read.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
 #include "temporary_folder.hpp"
@@ -45,6 +48,24 @@ TEST_CASE("a preset's batch and the usual cluster are guesses, and --strict refu
   args.seq = "8192", args.global_batch = "1024", args.precision = "bf16", args.optimizer = "adam";
   args.task = "pretrain", args.gpu = "h100-sxm";
   CHECK(resolve_problem(args));
+}
+
+TEST_CASE("a batch or sequence is a preset's only where its file states one") {
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(PLAN_SOURCE_DIR) + "/presets/models")) {
+    std::ifstream file(entry.path());
+    std::stringstream text;
+    text << '\n' << file.rdbuf();
+    Args args = asked();
+    args.model = entry.path().stem().string();
+    const Result<Problem> problem = resolve_problem(args);
+    REQUIRE_MESSAGE(problem, *args.model);
+    for (const std::string key : {"seq", "global_batch"}) {
+      const Input* input = find_input(problem->inputs, key);
+      REQUIRE(input != nullptr);
+      const bool states = text.str().find("\n" + key + ":") != std::string::npos;
+      CHECK_MESSAGE((input->origin == Origin::Preset) == states, *args.model);
+    }
+  }
 }
 
 TEST_CASE("a framework's default is listed and accepted, a flag without meaning is refused") {
