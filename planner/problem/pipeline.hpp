@@ -6,10 +6,13 @@
 namespace plan {
 
 /// The pipeline of a layout with so many micro-batches a step. Where the layout leaves the group of micro-batches open,
-/// it is the smallest that interleaving takes; only interleaving has one.
+/// it is the smallest that interleaving takes; only interleaving has one. On one stage nobody runs all forward passes
+/// before the first backward one: there is nothing to fill.
 [[nodiscard]] inline Pipeline pipeline_of(const Layout& layout, std::int64_t micro_batches) {
-  Pipeline pipeline{.schedule = layout.schedule, .pp = layout.pp, .vp = layout.vp, .micro_batches = micro_batches};
-  if (schedule_row(layout.schedule).passes != Passes::EachGroup) return pipeline;
+  const bool alone = layout.pp == 1 && layout.vp == 1 && schedule_row(layout.schedule).passes == Passes::Once;
+  const Schedule schedule = alone ? Schedule::OneFOneB : layout.schedule;
+  Pipeline pipeline{.schedule = schedule, .pp = layout.pp, .vp = layout.vp, .micro_batches = micro_batches};
+  if (schedule_row(schedule).passes != Passes::EachGroup) return pipeline;
   pipeline.group = layout.group > 0 ? layout.group : static_cast<int>(fewest_in_group(layout.pp, micro_batches));
   return pipeline;
 }
