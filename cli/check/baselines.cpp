@@ -55,4 +55,12 @@ Result<const EarlierPlan*> Baselines::of(const std::string& file, const std::str
   return nullptr;
 }
 
+std::vector<std::string> Baselines::names(const std::string& file) const {
+  std::vector<std::string> out;
+  for (const auto& [known, loaded] : loaded_)
+    if (known == file && loaded.many)
+      for (const auto& [name, plan] : loaded.plans) out.push_back(name);
+  return out;
+}
+
 }  // namespace plan

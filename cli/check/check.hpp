@@ -155,6 +155,8 @@ class Baselines {
  public:
   /// nullptr if the file does not know the job (a new one); an error if it cannot be read or is none.
   [[nodiscard]] Result<const EarlierPlan*> of(const std::string& file, const std::string& job, const Place& asked);
+  /// Jobs that a file which was read knows by name.
+  [[nodiscard]] std::vector<std::string> names(const std::string& file) const;
 
  private:
   struct Loaded {

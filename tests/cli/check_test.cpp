@@ -202,6 +202,27 @@ TEST_CASE("baselines: a plan, an estimate or a check; a new job is told") {
   CHECK(std::any_of(notes.begin(), notes.end(), [](const Json& note) { return note["code"] == "new_job"; }));
 }
 
+TEST_CASE("a job whose name slipped keeps its limits since the baseline, and a new one has none yet") {
+  const Folder folder;
+  const std::string start =
+      "budget: 1\nmodel: 8b\ngpus: 8\nlayout: tp8\nsince_baseline: {memory.peak: at most +0 %}\njobs: [{name: dense}, ";
+  folder.write("before.yaml", start + "{name: llama-small}]\n");
+  folder.write("main.json", run({"check", "--budget", "before.yaml", "--baseline", "none", "--json"}).out);
+  const auto with = [&](const std::string& jobs) {
+    folder.write("now.yaml", start + jobs + "]\n");
+    return run({"check", "--budget", "now.yaml", "--baseline", "main.json"});
+  };
+  CHECK(with("{name: llama-small}").status == 0);
+  const Ran slipped = with("{name: lama-small}");
+  CHECK(slipped.status == 2);
+  CHECK(slipped.out.empty());
+  CHECK(slipped.err.find("main.json has no job `lama-small`") != std::string::npos);
+  CHECK(slipped.err.find("name the job `llama-small` again") != std::string::npos);
+  CHECK(slipped.err.find("now.yaml:5") != std::string::npos);
+  CHECK(with("{name: llama-small}, {name: lama-small}").status == 0);  // the old one is still there
+  CHECK(with("{name: mixtral}").status == 0);
+}
+
 TEST_CASE("risk, warnings, profiles, layouts that cannot run") {
   const Folder folder;
   const std::string layout = "tp4,pp2";
