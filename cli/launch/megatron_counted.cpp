@@ -114,8 +114,6 @@ constexpr CountedFlag kFlags[] = {
      Chunks},
     {{"defer-embedding-wgrad-compute", "", "the output layer's weight gradient is counted in its place"}},
     {{"delay-wgrad-compute", "", "gradients of weights are counted beside those of inputs"}},
-    {{"microbatch-group-size-per-virtual-pipeline-stage", "",
-      "micro-batches are counted in groups of as many as stages"}},
     {{"min-offloaded-tensor-size", "", "small tensors are counted as offloaded, too"}},
     // experts
     {{"moe-token-dispatcher-type", "alltoall alltoall_seq flex",

@@ -15,6 +15,7 @@
 #include "formulas/names.hpp"
 #include "formulas/partition.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "presets/quantity.hpp"
 
 namespace plan {
 namespace {
@@ -102,7 +103,8 @@ void read_optimizer(Builder& builder, Training& training) {
   const std::string word = builder.args.text("optimizer"), where = builder.args.where("optimizer");
   if (word.empty()) return;
   if (word == "sgd")
-    training.optimizer = Optimizer::SgdMomentum;
+    training.optimizer =
+        parse_number(builder.args.text("sgd-momentum")) == 0.0 ? Optimizer::Sgd : Optimizer::SgdMomentum;
   else if (word.find("muon") != std::string::npos)
     training.optimizer = Optimizer::Muon;
   else if (word != "adam")

@@ -166,6 +166,7 @@ MegatronGroup optimizer_arguments(const Plan& plan) {
       training.optimizer == Optimizer::Muon   ? "muon"
       : training.optimizer == Optimizer::Adam ? "adam"
                                               : "sgd");
+  if (training.optimizer == Optimizer::Sgd) put(out, "sgd-momentum", "0.0");  // 0.9 where nobody says
   if (precision_aware(training)) {
     put(out, "use-precision-aware-optimizer");
     if (training.grad_bytes == 2) put(out, "main-grads-dtype", "bf16");
@@ -173,7 +174,9 @@ MegatronGroup optimizer_arguments(const Plan& plan) {
     if (training.moment1_bytes < 4) put(out, "exp-avg-dtype", moment(training.moment1_bytes));
     if (training.moment2_bytes < 4) put(out, "exp-avg-sq-dtype", moment(training.moment2_bytes));
   }
-  if (training.grad_bytes == 2 && training.precision != Precision::Fp16) put(out, "grad-reduce-in-bf16");
+  const bool half = training.precision == Precision::Fp16;  // which alone keeps its gradients narrow by itself
+  if (training.grad_bytes == 2 && !half) put(out, "grad-reduce-in-bf16");
+  if (training.grad_bytes == 4 && half) put(out, "accumulate-allreduce-grads-in-fp32");
   if (training.offload.optimizer > 0) {
     put(out, "optimizer-cpu-offload");
     put(out, "optimizer-offload-fraction", fmt::format("{}", training.offload.optimizer));

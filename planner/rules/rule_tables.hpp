@@ -19,6 +19,10 @@ namespace plan {
 /// Words that several tables share.
 namespace rule {
 
+/// FSDP2 has one switch: weights, gradients and all states lie in host memory together, or none of them.
+inline bool offloads_all_or_none(const Offload& offload) { return offload.optimizer == (offload.parameters ? 1 : 0); }
+/// Are states that are sharded at all shared out over everybody? A group of all is what no word for it means.
+inline bool shards_over_all(const Layout& l) { return l.shard_group() == l.dense_group(); }
 constexpr bool divides(std::int64_t part, std::int64_t whole) { return part > 0 && whole % part == 0; }
 
 /// Every layer kind of the model satisfies `check`.

@@ -31,10 +31,12 @@ constexpr Rule kRules[] = {
        return l.cp == 1 || l.cp_kind == CpKind::AllGather || l.cp_kind == CpKind::Ring;
      }},
 
+    {"accelerate_offload", "accelerate offloads weights, gradients and all states together", Level::Grid, kAccelerate,
+     [](const Problem& p, const Layout&) { return rule::offloads_all_or_none(p.training.offload); }},
     {"accelerate_zero", "FSDP2 shards weights (zero 3, or 2 kept gathered); dp alone may replicate all (zero 0)",
      Level::Sharding, kAccelerate,
      [](const Problem&, const Layout& l) {
-       return l.zero >= 2 || (l.zero == 0 && l.shard == 0 && l.tp == 1 && l.cp == 1);
+       return l.zero >= 2 || (l.zero == 0 && rule::shards_over_all(l) && l.tp == 1 && l.cp == 1);
      }},
     {"accelerate_shard", "FSDP2's shard group is above 1 and holds whole context groups", Level::Sharding, kAccelerate,
      [](const Problem&, const Layout& l) {

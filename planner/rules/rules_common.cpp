@@ -337,7 +337,9 @@ constexpr Rule kRules[] = {
      }},
 
     {"shard_needs_zero", "a shard group needs states that are sharded: zero 1, 2 or 3", Level::Sharding, kAllFrameworks,
-     [](const Problem&, const Layout& l) { return l.zero > 0 || l.shard == 0 || l.shard == l.dense_group(); }},
+     [](const Problem&, const Layout& l) { return l.zero > 0 || rule::shards_over_all(l); }},
+    {"offload_shards", "weights that lie in host memory are sharded ones: zero 2 or 3", Level::Sharding, kAllFrameworks,
+     [](const Problem& p, const Layout& l) { return l.zero >= 2 || !p.training.offload.parameters; }},
     {"copies_apart", "each copy under --diloco shards its states over its own ranks", Level::Sharding, kAllFrameworks,
      [](const Problem& p, const Layout& l) {
        const LocalUpdates& local = p.training.local;

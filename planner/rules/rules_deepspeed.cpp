@@ -35,9 +35,12 @@ constexpr Rule kRules[] = {
      [](const Problem&, const Layout& l) { return l.cp == 1 || l.cp_kind == CpKind::Ulysses; }},
 
     {"deepspeed_shard", "DeepSpeed shards over all data-parallel ranks: MiCS is removed", Level::Sharding, kDeepSpeed,
-     [](const Problem&, const Layout& l) { return l.shard == 0; }},
+     [](const Problem&, const Layout& l) { return rule::shards_over_all(l); }},
     {"deepspeed_offload", "DeepSpeed offloads optimizer states from zero 1 on", Level::Sharding, kDeepSpeed,
      [](const Problem& p, const Layout& l) { return l.zero >= 1 || p.training.offload.optimizer == 0; }},
+
+    {"deepspeed_offload_weights", "DeepSpeed offloads weights under zero 3 only", Level::Sharding, kDeepSpeed,
+     [](const Problem& p, const Layout& l) { return l.zero == 3 || !p.training.offload.parameters; }},
 
     {"deepspeed_recompute", "the Trainer checkpoints every layer or none", Level::Recompute, kDeepSpeed,
      [](const Problem&, const Layout& l) { return rule::full_or_none(l.recompute); }},

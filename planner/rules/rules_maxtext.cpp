@@ -96,7 +96,7 @@ constexpr Rule kRules[] = {
      Level::Sharding, kMaxtext,
      [](const Problem&, const Layout& l) {
        if (l.zero == 3) return l.shard_group() > 1;
-       return l.cp == 1 && l.ep == 1 && l.shard == 0 && (l.zero == 0 || (l.zero == 1 && l.dp > 1));
+       return l.cp == 1 && l.ep == 1 && rule::shards_over_all(l) && (l.zero == 0 || (l.zero == 1 && l.dp > 1));
      }},
     {"maxtext_shard", "MaxText's shard group holds whole context and expert groups", Level::Sharding, kMaxtext,
      [](const Problem&, const Layout& l) {

@@ -96,6 +96,8 @@ constexpr Rule kRules[] = {
        return l.cp == 1 || l.cp_kind == CpKind::Ulysses ||
               rule::all_kinds(p, [](const Layer& k) { return !k.attention.sinks; });
      }},
+    {"offload_weights", "Megatron keeps weights and gradients on the GPU", Level::Grid, kMegatron,
+     [](const Problem& p, const Layout&) { return !p.training.offload.parameters; }},
     {"offload_layers", "offloading whole layers needs pp 1 and a layer that stays", Level::Grid, kMegatron,
      [](const Problem& p, const Layout& l) {
        const int away = p.training.offload.layers;
@@ -134,6 +136,11 @@ constexpr Rule kRules[] = {
      [](const Problem&, const Layout& l) { return l.zero <= 1 || pipeline_outermost(l); }},
     {"fsdp_optimizer", "Megatron-FSDP needs adam or sgd", Level::Sharding, kMegatron,
      [](const Problem& p, const Layout& l) { return l.zero <= 1 || p.training.optimizer != Optimizer::Muon; }},
+    // DistributedOptimizer.__init__ stops at another one, Megatron-FSDP's too; layer-wise Muon has a class of its own.
+    {"sgd_unsharded", "Megatron's distributed optimizer takes no SGD: zero 0", Level::Sharding, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       return l.zero == 0 || (p.training.optimizer != Optimizer::Sgd && p.training.optimizer != Optimizer::SgdMomentum);
+     }},
     {"precision_aware_shards", "optimizer states that are offloaded or narrower than fp32 are sharded", Level::Sharding,
      kMegatron, [](const Problem& p, const Layout& l) { return l.zero >= 1 || !precision_aware(p.training); }},
     {"copies_divide_experts", "copies of the optimizer states divide the ranks that share an expert", Level::Sharding,
@@ -165,6 +172,10 @@ constexpr Rule kRules[] = {
        constexpr int kSince = 19;  // TransformerConfig.__post_init__ of core_v0.18.2 takes both
        const bool inside = (p.training.offload.modules & (kOffloadExpertFc1 | kOffloadMoeActivation)) != 0;
        return !inside || !recomputes(l, kRecomputeMoe) || (p.release > 0 && p.release < kSince);
+     }},
+    {"graphs_recompute", "CUDA graphs of parts exclude recomputing whole layers", Level::Recompute, kMegatron,
+     [](const Problem& p, const Layout& l) {
+       return p.training.stack.graph_scopes == 0 || l.recompute.kind != RecomputeKind::Full;
      }},
     // Rules of recomputation see nothing else of a layout: this one asks for experts where Megatron asks for ep > 1.
     {"expert_overlap_recompute", "overlapping expert communication excludes recomputing whole layers or experts",

@@ -104,9 +104,13 @@ constexpr Rule kRules[] = {
        return l.schedule != Schedule::Interleaved || whole_rounds(m, l);
      }},
 
+    {"torchtitan_offload", "torchtitan offloads weights, gradients and all states together", Level::Grid, kTorchtitan,
+     [](const Problem& p, const Layout&) { return rule::offloads_all_or_none(p.training.offload); }},
     {"torchtitan_zero", "torchtitan shards weights (zero 3, or 2 kept gathered), or replicates all on dp alone",
      Level::Sharding, kTorchtitan,
-     [](const Problem&, const Layout& l) { return l.zero >= 2 || (l.zero == 0 && l.shard == 0 && plain_ddp(l)); }},
+     [](const Problem&, const Layout& l) {
+       return l.zero >= 2 || (l.zero == 0 && rule::shards_over_all(l) && plain_ddp(l));
+     }},
     {"torchtitan_shard", "torchtitan's shard group holds whole context groups", Level::Sharding, kTorchtitan,
      [](const Problem&, const Layout& l) { return l.zero < 2 || rule::divides(l.cp, l.shard_group()); }},
     {"torchtitan_mixed_precision", "torchtitan's mixed precision under tp or pp needs a shard group above 1",

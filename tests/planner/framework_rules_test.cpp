@@ -242,3 +242,25 @@ TEST_CASE("Megatron core 0.12 takes stages that are equal but for the two ends")
   layout.chunk_layers = {6, 10, 10, 6};
   CHECK(broken(problem, layout) == "early_stages");
 }
+
+TEST_CASE("a shard group of all ranks is legal wherever no word for it is") {
+  std::mt19937 random(5);
+  int legal = 0;
+  for (const FrameworkRow& row : frameworks())
+    for (int round = 0; round < oracle::rounds(40); ++round) {
+      Problem problem = oracle::random_problem(random, 16);
+      problem.framework = row.framework, problem.built = true, problem.fixed = {};
+      Tally tally;
+      for (const Family& family : enumerate_families(problem, tally)) {
+        Layout open = family.layout;
+        open.zero = static_cast<int>(random() % 4), open.shard = 0;
+        Layout whole = open;
+        whole.shard = open.dense_group();
+        CAPTURE(row.name);
+        CAPTURE(broken(problem, whole));
+        CHECK((broken_rule(problem, open) < 0) == (broken_rule(problem, whole) < 0));
+        legal += broken_rule(problem, open) < 0 ? 1 : 0;
+      }
+    }
+  CHECK(legal > oracle::at_least(500));
+}
