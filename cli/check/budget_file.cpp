@@ -130,20 +130,20 @@ void BudgetReader::limits(yaml::Map map, bool since_baseline, BudgetJob& job) {
 
 /// tokens, price and risk, which belong to the budget and not to the job.
 void BudgetReader::amounts(BudgetJob& job) {
-  const auto amount = [&](const char* key, std::string_view unit, double& out) {
+  const auto amount = [&](const char* key, std::string_view unit, double most, const char* example, double& out) {
     const auto found = job.words.find(key);
     if (found == job.words.end()) return;
     std::string_view text = found->second.text;
     if (text.ends_with(unit)) text.remove_suffix(unit.size());
     while (text.ends_with(' ')) text.remove_suffix(1);
-    const Result<double> value = read_amount(key, text);
+    const Result<double> value = read_amount(key, text, most, example);
     if (value)
       out = *value;
     else
       for (const Error& error : value.error()) bad(found->second.place, error.code, error.message, error.help);
   };
-  amount("tokens", "tokens", job.budget.run.tokens);
-  amount("price", "USD/h", job.budget.run.price);
+  amount("tokens", "tokens", kMostTokens, "15.6T", job.budget.run.tokens);
+  amount("price", "USD/h", kMostPrice, "2.5", job.budget.run.price);
   if (const auto found = job.words.find("risk"); found != job.words.end()) {
     if (found->second.text != "yes" && found->second.text != "at-risk")
       bad(found->second.place, "unknown_word", fmt::format("unknown `risk` `{}`", yaml::printable(found->second.text)),
@@ -193,7 +193,8 @@ void BudgetReader::expand(BudgetJob job, std::vector<BudgetJob>& out) {
 std::vector<BudgetJob> BudgetReader::jobs(yaml::Map& root, const BudgetJob& defaults) {
   std::vector<BudgetJob> out;
   const std::vector<const yaml::Node*> items = root.list("jobs");
-  if (items.empty() && root.has("jobs")) reader_.error(root.node(), "bad_value", "`jobs` is empty");
+  if (const yaml::Node* list = root.get("jobs"); items.empty() && list != nullptr && list->kind == yaml::Kind::Sequence)
+    reader_.error(*list, "bad_value", "`jobs` is empty");
   for (std::size_t i = 0; i < items.size() && i < kMostJobs; ++i) {
     yaml::Map map = reader_.map(*items[i], fmt::format("jobs[{}]", i));
     BudgetJob start = defaults;

@@ -49,8 +49,12 @@ std::string optimizer_text(const Training& t) {
 
 std::string peak_text(const Problem& problem) {
   const MfuPeak peak = mfu_peak(problem.cluster.gpu);
-  return fmt::format("{}; MFU against {:.0f} TFLOP/s of {}", name(problem.training.precision), peak.rate.value / kTera,
-                     name(peak.dtype));
+  std::string text = fmt::format("{}; MFU against {:.0f} TFLOP/s of {}", name(problem.training.precision),
+                                 peak.rate.value / kTera, name(peak.dtype));
+  const DType own = gemm_dtype(problem.training.precision);
+  const FlopsPerSecond rate = problem.cluster.gpu.peak[static_cast<std::size_t>(own)];
+  if (rate > peak.rate) text += fmt::format(", {} has {:.0f}", name(own), rate.value / kTera);  // MFU may pass 100 %
+  return text;
 }
 
 std::string headroom_text(const Headroom& headroom) {
@@ -101,15 +105,25 @@ std::string instead_text(const Plan& plan, const Layout& other) {
   return fmt::format("with {}", fmt::join(choices, ", "));
 }
 
+/// Schedule and sharding where they are not those of the best: degrees alone do not say what no framework has.
+std::string besides_degrees(const Plan& plan, const Estimate& other) {
+  if (!other.runs.empty() || !plan.best.runs.empty()) return {};
+  const Layout &best = plan.best.layout, &own = other.layout;
+  std::string text;
+  if (own.pp > 1 && own.schedule != best.schedule) text += fmt::format(", {}", name(own.schedule));
+  if (own.zero != best.zero) text += fmt::format(", zero {}", own.zero);
+  return text;
+}
+
 /// "6.24 s (-1.8 %)  tp 8  cp 2  pp 16 (vp 8)  dp 64, 63.9 GiB"; where its degrees are those of the best, what else is
 /// not as there.
-std::string other_text(const Plan& plan, const Estimate& other) {
+std::string other_text(const Plan& plan, const Estimate& other, bool on_paper) {
   const std::string degrees = degrees_of(other);
   const bool same = other.runs.empty() && degrees == degrees_of(plan.best) && !(other.layout == plan.best.layout);
   return fmt::format("{} ({})  {}, {} GiB{}", step_text(plan, other.step_time),
                      signed_percent(other.step_time / plan.best.step_time - 1),
-                     same ? instead_text(plan, other.layout) : degrees, gib(other.peak),
-                     other.switches == plan.best.switches ? "" : ", " + switches_text(plan, other));
+                     same ? instead_text(plan, other.layout) : degrees + (on_paper ? besides_degrees(plan, other) : ""),
+                     gib(other.peak), other.switches == plan.best.switches ? "" : ", " + switches_text(plan, other));
 }
 
 /// What giving each stage layers and recomputation of its own would bring, and who runs that.
@@ -243,7 +257,8 @@ std::vector<Fact> choice_facts(const Plan& plan) {
   const auto other = [&](const char* name, const Estimate& estimate, const std::string& lacks) {
     const bool same = estimate.layout == plan.best.layout && estimate.switches == plan.best.switches &&
                       same_runs(estimate, plan.best);
-    facts.push_back({name, same ? "this one" : other_text(plan, estimate) + (lacks.empty() ? "" : ": " + lacks)});
+    facts.push_back(
+        {name, same ? "this one" : other_text(plan, estimate, !lacks.empty()) + (lacks.empty() ? "" : ": " + lacks)});
   };
   if (plan.fastest) other("fastest", *plan.fastest, "");
   if (plan.fastest_on_paper && !plan.paper_lacks.empty())

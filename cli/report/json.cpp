@@ -328,6 +328,7 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
                {"inputs", inputs_json(plan.problem.inputs)},
                {"model", model_json(plan.problem.model)},
                {"best", estimate_json(plan.best)}};
+  json["inputs"].update(inputs_json(options.inputs));
   if (plan.fastest) json["fastest"] = estimate_json(*plan.fastest);
   if (plan.fastest_on_paper) {
     json["fastest_on_paper"] = estimate_json(*plan.fastest_on_paper);
@@ -355,6 +356,8 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
   if (const std::optional<RunCost> run = run_cost(plan, options)) json["run"] = run_json(*run);
   if (const std::optional<Goodput> goodput = goodput_of(plan.problem, options.failures))
     json["failures"] = failures_json(*goodput, options.failures);
+  else
+    for (const Fact& fact : failure_facts(plan, options)) json["about"][fact.name] = fact.text;
   if (options.spares > 0) json["spare_gpus"] = options.spares;
   json["search"] = search_json(plan.search);
   json["why"] = plan.why;

@@ -317,7 +317,7 @@ Result<Fixed> read_layout(std::string_view text) {
     const Result<bool> read = read_item(part, item, fixed);
     keep_errors(errors, read);
     if (std::find(seen.begin(), seen.end(), axis) != seen.end())
-      errors.push_back({"given_twice", fmt::format("`{}` is given twice in `--layout`", axis)});
+      errors.push_back({"given_twice", fmt::format("`{}` is given twice in `--layout`", axis), {}, {"write it once"}});
     seen.push_back(axis);
   }
   if (seen.empty()) errors.push_back({"missing_value", "`--layout` names no axis", {}, {"write `--layout tp8,pp16`"}});

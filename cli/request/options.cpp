@@ -259,7 +259,7 @@ void fill(const Option& option, const Words& typed, Args& args, Errors& errors) 
     errors.push_back({"given_twice",
                       fmt::format("`{}` is given {} times: {}", option.flag, typed.size(), fmt::join(typed, ", ")),
                       {},
-                      {}});
+                      {"write it once"}});
     return;
   }
   const bool list = args.verb == "sweep" && sweeps_words(option.flag);

@@ -40,7 +40,8 @@ void read_depth(Draft& draft) {
                             {"give one of the three"}});
   draft.options.depth = args.thorough ? Depth::Thorough : args.standard ? Depth::Standard : Depth::Quick;
   if (args.budget.size() > 1)
-    draft.errors.push_back({"given_twice", fmt::format("`--budget` is given {} times", args.budget.size()), {}, {}});
+    draft.errors.push_back(
+        {"given_twice", fmt::format("`--budget` is given {} times", args.budget.size()), {}, {"write it once"}});
   if (!args.budget.empty()) draft.options.budget_s = draft.take(read_duration("--budget", args.budget.back()));
   if (args.timeout)
     if (const auto seconds = draft.take(read_duration("--timeout", *args.timeout))) draft.options.timeout_s = *seconds;

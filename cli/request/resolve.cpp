@@ -170,10 +170,7 @@ void resolve_offload(Draft& draft) {
     draft.problem.training.offload = stated->value;
     draft.problem.inputs.push_back(stated->input);
   }
-  if (draft.problem.training.offload.activations() && !framework_row(draft.problem.framework).offloads_activations)
-    draft.refuse(
-        needs_framework(&FrameworkRow::offloads_activations, "of the frameworks {} alone offloads activations"),
-        {"offload"});
+  draft.refuse_all(offload_without_ground(draft.problem), {"offload"});
 }
 
 /// Switches of the software that have words of their own.
@@ -221,6 +218,15 @@ void resolve_lora(Draft& draft) {
   if (!rank) return draft.assume("lora_rank", fmt::format("{}", training.lora.rank), Origin::Default, {}, false);
   training.lora.rank = rank->value;
   draft.problem.inputs.push_back(rank->input);
+  // A product of two matrices has no higher rank than its narrower side; no layer is wider than hidden on both.
+  const std::int64_t hidden = draft.problem.model.hidden;
+  if (rank->by_person && hidden > 0 && rank->value > hidden)
+    draft.refuse({"bad_value",
+                  fmt::format("`--lora-rank {}` is more than the hidden size of {}, {}: no weight has a higher rank",
+                              rank->value, draft.problem.model.name, hidden),
+                  {},
+                  {fmt::format("write `--lora-rank {}` or less", hidden)}},
+                 {"lora_rank"});
 }
 
 /// Lines of launch files that state what is no field of its own: axes, most of them.

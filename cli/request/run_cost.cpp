@@ -31,34 +31,37 @@ Result<double> read_quantity(const char* flag, const std::string& text, Dimensio
 Result<RunOptions> resolve_run(const Args& args) {
   RunOptions options;
   Errors errors;
-  const auto take = [&](const Args::Text& typed, auto read, auto store) {
+  const auto take = [&](const char* key, const Args::Text& typed, auto read, auto store) {
     if (!typed) return;
     const auto value = read(*typed);
-    if (keep_errors(errors, value)) store(*value);
+    if (!keep_errors(errors, value)) return;
+    store(*value);
+    options.inputs.push_back({key, *typed, Origin::Flag});
   };
   take(
-      args.tokens, [](const std::string& text) { return read_amount("--tokens", text); },
+      "tokens", args.tokens, [](const std::string& text) { return read_amount("--tokens", text); },
       [&](double tokens) { options.tokens = tokens; });
   take(
-      args.price, [](const std::string& text) { return read_amount("--price", text, 1e6); },
+      "price_per_hour", args.price,
+      [](const std::string& text) { return read_amount("--price", text, kMostPrice, "2.5"); },
       [&](double price) { options.price_per_hour = price; });
   if (args.spares)  // a mistake in it is reported with the problem's, which knows how many GPUs there are
     if (const auto spares = read_count("--spares", *args.spares, 0, kMostRanks))
       options.spares = static_cast<int>(*spares);
   take(
-      args.gpu_mtbf,
+      "gpu_mtbf", args.gpu_mtbf,
       [](const std::string& text) {
         return read_quantity("--gpu-mtbf", text, Dimension::Time, kMostHours * kHour, "50700h");
       },
       [&](double seconds) { options.failures.gpu_mtbf_hours = seconds / kHour; });
   take(
-      args.storage,
+      "storage", args.storage,
       [](const std::string& text) {
         return read_quantity("--storage", text, Dimension::ByteRate, kMostStorage, "2TB/s");
       },
       [&](double rate) { options.failures.storage_bytes_per_s = rate; });
   take(
-      args.restart,
+      "restart", args.restart,
       [](const std::string& text) { return read_quantity("--restart", text, Dimension::Time, kMostRestart, "10min"); },
       [&](double seconds) { options.failures.restart = Seconds(seconds); });
   if (!errors.empty()) return fail(std::move(errors));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "cli/request/args.hpp"
 #include "formulas/result.hpp"
@@ -15,6 +16,7 @@ struct RunOptions {
   std::optional<double> price_per_hour{};  ///< USD per GPU-hour
   int spares = 0;                          ///< GPUs held back, of those that were given
   FailureFacts failures{};
+  std::vector<Input> inputs{};  ///< as they were typed
 };
 
 /// The whole run at the estimated speed: without failures, and with those to expect where their rate is known.

@@ -17,14 +17,19 @@
 namespace plan {
 namespace {
 
+/// The help of a flag that has nothing to apply to.
+std::vector<std::string> without(const char* flag) { return {fmt::format("leave `--{}` out", flag)}; }
+
 /// What a graph needs of the model.
 Errors graphs_without_ground(const CudaGraphs& graphs, const Model& model) {
   const auto has = [&](auto test) { return std::any_of(model.kinds.begin(), model.kinds.end(), test); };
   Errors errors;
-  const auto lacks = [&](std::uint16_t scope, const char* what) {
-    if (graphs.scopes & scope)
-      errors.push_back(
-          {"conflicting_flags", fmt::format("{} has no {}, which `--cuda-graphs` names", model.name, what), {}, {}});
+  CudaGraphs left = graphs;
+  const auto lacks = [&](int scope, const char* what) {
+    if ((graphs.scopes & scope) == 0) return;
+    errors.push_back(
+        {"conflicting_flags", fmt::format("{} has no {}, which `--cuda-graphs` names", model.name, what), {}, {}});
+    left.scopes = static_cast<std::uint16_t>(left.scopes & ~scope);
   };
   const auto mixes = [&](std::uint16_t scope) {
     return has([&](const Layer& layer) { return mixer_row(layer.mixer).graph == scope; });
@@ -32,7 +37,10 @@ Errors graphs_without_ground(const CudaGraphs& graphs, const Model& model) {
   if (!mixes(kGraphAttention)) lacks(kGraphAttention, "attention");
   if (!mixes(kGraphMamba)) lacks(kGraphMamba, "Mamba layers");
   if (!has([](const Layer& layer) { return layer.ffn == Ffn::Dense; })) lacks(kGraphMlp, "dense FFN");
-  if (!model.moe()) lacks(kGraphRouter | kGraphExperts, "experts");
+  if (!model.moe()) lacks(kGraphRouter | kGraphPreprocess | kGraphExperts, "experts");
+  for (Error& error : errors)
+    error.help = left == CudaGraphs{} ? without("cuda-graphs")
+                                      : std::vector{fmt::format("write `--cuda-graphs {}`", cuda_graphs_text(left))};
   if (model.moe() && (graphs.iteration || (graphs.scopes & kGraphExperts)))
     errors.push_back({"conflicting_flags",
                       "a graph's shapes are fixed, and how many tokens reach an expert is not",
@@ -42,6 +50,22 @@ Errors graphs_without_ground(const CudaGraphs& graphs, const Model& model) {
 }
 
 }  // namespace
+
+Errors offload_without_ground(const Problem& problem) {
+  const Offload& offload = problem.training.offload;
+  const int depth = problem.model.depth();
+  Errors errors;
+  if (depth > 0 && offload.layers > depth)
+    errors.push_back(
+        {"bad_value",
+         fmt::format("`--offload layers={}` is more layers than {} has: {}", offload.layers, problem.model.name, depth),
+         {},
+         {fmt::format("write `--offload layers={}` or less", depth - 1)}});
+  if (offload.activations() && !framework_row(problem.framework).offloads_activations)
+    errors.push_back(
+        needs_framework(&FrameworkRow::offloads_activations, "of the frameworks {} alone offloads activations"));
+  return errors;
+}
 
 Errors take_state_formats(const StateFormats& formats, Problem& problem) {
   if (!framework_row(problem.framework).narrow_states)
@@ -80,7 +104,8 @@ Errors take_overlap(const Overlap& overlap, Problem& problem) {
     errors.push_back({"conflicting_flags",
                       fmt::format("{} has no experts, whose messages `--overlap experts` hides", problem.model.name),
                       {},
-                      {}});
+                      {fmt::format("write `--overlap {}`",
+                                   overlap_text({static_cast<std::uint8_t>(overlap.parts & ~kOverlapExperts)}))}});
   if (!errors.empty()) return errors;
   for (const OverlapPart& part : kOverlapParts)
     if ((row.overlaps & part.bit) != 0) problem.training.stack.*part.on = (overlap.parts & part.bit) != 0;
@@ -94,7 +119,7 @@ Errors take_dispatcher(Dispatcher dispatcher, Problem& problem) {
     return {{"conflicting_flags",
              fmt::format("{} has no experts, to which `--dispatcher` sends tokens", problem.model.name),
              {},
-             {}}};
+             without("dispatcher")}};
   const bool once = dispatcher == Dispatcher::Flex;
   if (once && !sends_once_a_node(problem.cluster.gpu))
     return {{"conflicting_flags",
@@ -186,7 +211,7 @@ Errors take_diloco(const LocalUpdates& local, Problem& problem) {
 
 Result<double> read_imbalance(std::string_view text) {
   constexpr double kMost = 1000;  // all tokens to one rank of as many
-  Result<double> factor = read_amount("--imbalance", text, kMost);
+  Result<double> factor = read_amount("--imbalance", text, kMost, "1.3");
   if (factor && *factor < 1)
     return fail({"out_of_range",
                  fmt::format("the busiest rank has at least the mean, and `--imbalance` says {}", text),
@@ -200,7 +225,7 @@ Errors take_imbalance(double factor, Problem& problem) {
     return {{"conflicting_flags",
              fmt::format("{} has no experts, over which `--imbalance` spreads tokens", problem.model.name),
              {},
-             {}}};
+             without("imbalance")}};
   problem.training.stack.routing_imbalance = factor;
   return {};
 }

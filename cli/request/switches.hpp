@@ -35,6 +35,9 @@ template <class Property>
 /// How tokens reach their experts, in frameworks and on GPUs that have a choice.
 [[nodiscard]] Errors take_dispatcher(Dispatcher dispatcher, Problem& problem);
 
+/// Layers whose activations lie in host memory: no more than the model has, in frameworks that offload any.
+[[nodiscard]] Errors offload_without_ground(const Problem& problem);
+
 /// What of the modules that `--offload` names the model lacks or its CUDA graphs keep on the GPU; empty if nothing.
 [[nodiscard]] std::string modules_that_stay(const Problem& problem);
 

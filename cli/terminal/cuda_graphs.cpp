@@ -25,7 +25,11 @@ Error unknown_scope(std::string_view word) {
   return error;
 }
 
-Error conflict(std::string message) { return {"conflicting_values", std::move(message), {}, {}}; }
+/// Parts that do not go together, and those to write in their place.
+Error conflict(std::string message, int scopes) {
+  const std::string right = cuda_graphs_text({.scopes = static_cast<std::uint16_t>(scopes)});
+  return {"conflicting_values", std::move(message), {}, {fmt::format("write `--cuda-graphs {}`", right)}};
+}
 
 }  // namespace
 
@@ -41,11 +45,21 @@ Result<CudaGraphs> read_cuda_graphs(std::string_view text) {
       errors.push_back(unknown_scope(word));
   }
   if ((out.scopes & kGraphExperts) && (out.scopes & (kGraphRouter | kGraphPreprocess)))
-    errors.push_back(conflict("`--cuda-graphs moe` holds the router already"));
-  if ((out.scopes & kGraphPreprocess) && !(out.scopes & kGraphRouter))
-    errors.push_back(conflict("`--cuda-graphs moe_preprocess` goes with `moe_router`, whose choice it counts"));
+    errors.push_back(
+        conflict("`--cuda-graphs moe` holds the router already", out.scopes & ~(kGraphRouter | kGraphPreprocess)));
+  else if ((out.scopes & kGraphPreprocess) && !(out.scopes & kGraphRouter))
+    errors.push_back(conflict("`--cuda-graphs moe_preprocess` goes with `moe_router`, whose choice it counts",
+                              out.scopes | kGraphRouter));
   if (!errors.empty()) return fail(std::move(errors));
   return out;
+}
+
+std::string cuda_graphs_text(const CudaGraphs& graphs) {
+  if (graphs.iteration) return std::string(kFull);
+  std::string text;
+  for (const auto& scope : kGraphScopeNames)
+    if (graphs.scopes & scope.value) text.append(text.empty() ? "" : "+").append(scope.name);
+  return text.empty() ? std::string(kNone) : text;
 }
 
 }  // namespace plan

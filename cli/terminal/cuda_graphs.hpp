@@ -20,4 +20,7 @@ struct CudaGraphs {
 /// Reads `--cuda-graphs none`, `full` or `attn+moe_router`. Every mistake at once.
 [[nodiscard]] Result<CudaGraphs> read_cuda_graphs(std::string_view text);
 
+/// The same words back: `none`, `full` or parts.
+[[nodiscard]] std::string cuda_graphs_text(const CudaGraphs& graphs);
+
 }  // namespace plan

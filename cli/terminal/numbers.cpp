@@ -146,12 +146,12 @@ Result<std::int64_t> read_count(std::string_view flag, std::string_view text, st
   return static_cast<std::int64_t>(value);
 }
 
-Result<double> read_amount(std::string_view flag, std::string_view text, double most) {
+Result<double> read_amount(std::string_view flag, std::string_view text, double most, std::string_view example) {
   const std::optional<Lettered> parsed = split_letter(text);
   const std::optional<double> size = parsed ? power(parsed->letter, 1000) : std::nullopt;
   if (!size || !(parsed->number > 0) || !std::isfinite(parsed->number * *size))
     return fail({"bad_number",
-                 fmt::format("`{}` needs a positive number such as `15.6T`, got `{}`", flag, text),
+                 fmt::format("`{}` needs a positive number such as `{}`, got `{}`", flag, example, text),
                  {},
                  without_separators_of(flag, text)});
   if (parsed->number * *size > most)

@@ -12,8 +12,12 @@ namespace plan {
 [[nodiscard]] Result<std::int64_t> read_count(std::string_view flag, std::string_view text, std::int64_t least,
                                               std::int64_t most);
 
+/// Tokens of a run and dollars for a GPU-hour that nobody means more than.
+inline constexpr double kMostTokens = 1e18, kMostPrice = 1e6;
+
 /// A positive number of at most `most` with a decimal letter: `15.6T`, `300B`, `2M`, `5k`.
-[[nodiscard]] Result<double> read_amount(std::string_view flag, std::string_view text, double most = 1e18);
+[[nodiscard]] Result<double> read_amount(std::string_view flag, std::string_view text, double most = kMostTokens,
+                                         std::string_view example = "15.6T");
 
 /// Memory to leave free: `5%`, `4GiB` or `0`; a share or bytes.
 [[nodiscard]] Result<Headroom> read_headroom(std::string_view text);

@@ -317,3 +317,39 @@ TEST_CASE("at risk is not yes, and the first line says it") {
     CHECK((ran.status == 1) == ran.out.starts_with("AT RISK"));
   }
 }
+
+TEST_CASE("what is asked of the whole run stands among the inputs, whether or not it can be counted") {
+  for (const std::string gpu : {"h100-sxm", "b200-sxm"}) {  // only one of them says how often it fails
+    std::vector<std::string> words = {"estimate", "--model", "8b", "--gpus", "8", "--gpu", gpu, "--layout", "tp2"};
+    const std::vector<std::pair<std::string, std::string>> typed = {
+        {"tokens", "1T"}, {"price", "2"}, {"storage", "2TB/s"}, {"restart", "5min"}};
+    for (const auto& flag : typed) words.insert(words.end(), {"--" + flag.first, flag.second});
+    const checks::Json answer = checks::run_json(words);
+    for (const auto& flag : typed) {
+      const std::string key = flag.first == "price" ? "price_per_hour" : flag.first;
+      CAPTURE(key);
+      REQUIRE(answer["inputs"].contains(key));
+      CHECK(answer["inputs"][key]["origin"] == "flag");
+    }
+    CHECK(answer.contains("failures") != answer["about"].contains("failures"));
+  }
+}
+
+TEST_CASE("what has nothing to apply to is refused with the words that are left") {
+  const auto help = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"estimate", "--model", "8b", "--gpus", "8", "--layout", "tp2"});
+    const checks::Ran ran = checks::run(words);
+    CHECK(ran.status == 2);
+    return ran.err;
+  };
+  const auto says = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  CHECK(says(help({"--dispatcher", "alltoall"}), "leave `--dispatcher` out"));
+  CHECK(says(help({"--imbalance", "1.3"}), "leave `--imbalance` out"));
+  CHECK(says(help({"--cuda-graphs", "mamba"}), "leave `--cuda-graphs` out"));
+  CHECK(says(help({"--cuda-graphs", "mamba+attn+moe_router"}), "write `--cuda-graphs attn`"));
+  CHECK(says(help({"--cuda-graphs", "attn+moe_preprocess"}), "write `--cuda-graphs attn+moe_router+moe_preprocess`"));
+  CHECK(says(help({"--overlap", "grads+experts"}), "write `--overlap grads`"));
+  CHECK(says(help({"--task", "lora", "--lora-rank", "4097"}), "write `--lora-rank 4096` or less"));
+  CHECK(says(help({"--offload", "layers=33"}), "write `--offload layers=31` or less"));
+  CHECK(says(help({"--price", "x"}), "such as `2.5`"));
+}
