@@ -51,15 +51,15 @@ std::string flags_of(const Problem& problem, const Layout& layout, const Fixed& 
   return fmt::format("{}", fmt::join(flags, " "));
 }
 
-/// Why the layout is impossible, with the smallest changes after which it is not; of those that fit, if any does.
+/// Why the layout is impossible, with the smallest changes after which it is not; of those that fit for certain, if any
+/// does, else of those that may.
 Errors impossible(const Problem& problem, const Args& args, Errors errors) {
   const Result<Fixed> typed = args.layout ? read_layout(*args.layout) : Fixed{};
   const Layout layout = complete_layout(problem);
-  Patient patient{problem, layout, [](const Problem&, const Estimate& e) { return e.fits != Fits::No; }, {}};
-  std::vector<Remedy> remedies = find_remedies(patient);
-  if (remedies.empty()) {
-    patient.accepts = [](const Problem&, const Estimate&) { return true; };
-    remedies = find_remedies(patient);
+  std::vector<Remedy> remedies;
+  for (const Fits least : {Fits::Yes, Fits::AtRisk, Fits::No}) {
+    const auto accepts = [least](const Problem&, const Estimate& e) { return e.fits <= least; };
+    if (remedies.empty()) remedies = find_remedies({problem, layout, accepts, {}});
   }
   std::vector<std::string> flags;
   std::size_t width = 20;

@@ -72,6 +72,17 @@ TEST_CASE("a change that a refusal suggests can be typed, and works") {
   CHECK(count > 10);
 }
 
+TEST_CASE("where a change fits for certain, no change is suggested that only may fit") {
+  const Words command = {"estimate", "--model",   "70b",        "--gpus", "64",      "--layout",
+                         "zero1",    "--offload", "parameters", "--task", "pretrain"};
+  const std::vector<Words> changes = suggested(checks::run(command).err);
+  CHECK(!changes.empty());
+  for (const Words& flags : changes) {
+    CAPTURE(fmt::format("{}", fmt::join(flags, " ")));
+    CHECK(checks::run(changed(command, flags)).status == 0);
+  }
+}
+
 TEST_CASE("so can a change of a job that stands in a file") {
   const checks::Folder folder;
   std::size_t count = 0;
