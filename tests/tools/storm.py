@@ -10,7 +10,9 @@ deeply or cut short, given to whatever reads files. Each run is a process of its
   - a signal ends it, or the status is none of 0, 1, 2, 3;
   - it takes more than --seconds of processor time, 5 where nobody says, or 500 MiB;
   - it answers and errs at once, or errs without a word;
-  - an answer has a number outside physics: a step of no time, memory of nothing, a utilisation over 100 %, nan, inf.
+  - an answer has a number outside physics: a step of no time, memory of nothing, a utilisation over 100 %, nan, inf;
+  - an answer leaves out a word that was typed: a flag that is not among its inputs, an axis of another value;
+  - a mistake stands again after the change that its help says to write.
 
 The same seed draws the same runs. Exit status 1 and a line for each failure, with the words to repeat it.
 """
@@ -61,6 +63,22 @@ def lists_of(plan):
     return {kind: names(kind) for kind in ("models", "gpus", "clusters", "frameworks", "formulas", "schedules", "terms")}
 
 
+VALUES = {  # what suits a flag, and what nearly does
+    "--precision": ["bf16", "fp16", "fp8", "mxfp8", "nvfp4", "fp32", "FP8", "tf32"], "--headroom": ["5%", "4GiB", "0"],
+    "--optimizer": ["adam", "muon", "sgd", "AdamW", "lion"], "--task": ["pretrain", "finetune", "lora", "qlora", "sft"],
+    "--objective": ["time", "memory", "cost"], "--format": ["human", "json", "markdown", "csv", "html", "github"],
+    "--seq": ["2k", "8192", "32k", "1M", "8,192"], "--global-batch": ["64", "512", "16M tokens", "48", "7", "1e3"],
+    "--lora-rank": ["8", "64", "100000"], "--bf16-layers": ["1,1", "0,2", "40,40"], "--spares": ["0", "8", "9999"],
+    "--state-formats": ["grads=bf16", "moments=fp8,master=fp16", "grads=fp8"], "--imbalance": ["1", "1.3", "0.5"],
+    "--cuda-graphs": ["none", "full", "attn", "attn+mlp", "moe_router", "moe_preprocess", "mamba+attn"],
+    "--overlap": ["none", "grads", "grads+params+tp", "params", "p2p", "experts"], "--dispatcher": ["alltoall", "flex"],
+    "--diloco": ["500", "500,copies=4", "10,copies=3"], "--tokens": ["15.6T", "1e12", "15,6T"], "--top": ["1", "10"],
+    "--offload": ["none", "optimizer", "optimizer=0.5", "parameters", "layers=4", "core_attn", "layers=1000", "weights"],
+    "--price": ["2", "3.5", "$3"], "--gpu-mtbf": ["50700h", "100d", "50700"], "--storage": ["2TB/s", "1GB/s", "2"],
+    "--restart": ["10min", "600s", "1h", "600"], "--slice": ["4x4x8", "2x2"],
+}
+
+
 def layout(draw):
     axes = ["tp", "cp", "pp", "vp", "dp", "ep", "etp", "zero", "shard", "mb"]
     few = draw.random() < 0.7  # most sets of many axes fit no job
@@ -83,10 +101,7 @@ def value(draw, flag, shape, names):
     choices = re.findall(r"[a-z0-9]+(?:-[a-z0-9]+)*", shape) if shape and shape.islower() else []
     if choices and draw.random() < 0.7:
         return draw.choice(choices)
-    words = {"--precision": ["bf16", "fp16", "fp8", "mxfp8", "nvfp4", "fp32"], "--optimizer": ["adam", "muon", "sgd"],
-             "--task": ["pretrain", "finetune", "lora", "qlora"], "--headroom": ["5%", "4GiB", "0"],
-             "--objective": ["time", "memory", "cost"], "--format": ["human", "json", "markdown", "csv", "html", "github"]}
-    return draw.choice(words.get(flag, NUMBERS))
+    return draw.choice(VALUES.get(flag, NUMBERS))
 
 
 def command_line(draw, flags, names):
@@ -186,6 +201,58 @@ def outside_physics(answer, key=""):
     return None
 
 
+# Flags whose value an answer repeats among its inputs, where that is not the flag's own name.
+INPUTS = {"--price": "price_per_hour"}
+REPEATED = ["--seq", "--global-batch", "--precision", "--optimizer", "--task", "--lora-rank", "--bf16-layers",
+            "--state-formats", "--cuda-graphs", "--overlap", "--dispatcher", "--imbalance", "--diloco", "--offload",
+            "--slice", "--tokens", "--price", "--spares", "--gpu-mtbf", "--storage", "--restart", "--framework",
+            "--release", "--objective", "--headroom", "--top"]
+AXES = {"mb": "micro_batch"}
+
+
+def dropped(words, answer):
+    """The first word of the command line that an answer in JSON does not say."""
+    for flag in REPEATED:
+        if flag not in words:
+            continue
+        stated = answer["inputs"].get(INPUTS.get(flag, flag[2:].replace("-", "_")))
+        if stated is None or stated["origin"] != "flag":
+            return f"{flag} is not among the inputs"
+    if "--layout" not in words or answer["best"].get("pools"):
+        return None
+    own = answer["best"]["layout"]
+    for item in re.split("[, ]", words[words.index("--layout") + 1]):
+        axis = re.fullmatch(r"([a-z]+)[=:]?(\d+)", item)
+        if axis and own.get(AXES.get(axis[1], axis[1])) != int(axis[2]):
+            return f"{item} of --layout became {own.get(AXES.get(axis[1], axis[1]))}"
+        if item.startswith("schedule=") and own["schedule"] != item[9:]:
+            return f"{item} of --layout became {own['schedule']}"
+    return None
+
+
+def mistakes(text):
+    """The mistakes of a refusal, each with its help, as they stand without the breaks of lines."""
+    plain = re.sub(r"\n +(?=\S)", " ", text)
+    return [part.split("\n") for part in re.split(r"(?m)^(?=error)", plain) if part.startswith("error")]
+
+
+def corrected(words, advice):
+    """The command as the help of one mistake says to write it; None where it is no flag of the command."""
+    found = re.search(r"(write|add|leave) `(--[a-z0-9-]+)(?: ([^`]+))?`( out)?", advice)
+    if not found:
+        return None
+    verb, flag, value = found[1], found[2], found[3]
+    if verb == "add":
+        return None if flag in words else words + [flag] + ([value] if value else [])
+    if flag not in words or flag == "--layout" or words.count(flag) > 1:
+        return None
+    at = words.index(flag)
+    if verb == "write":
+        return words[:at + 1] + [value] + words[at + 2:] if value else None
+    bare = at + 1 == len(words) or words[at + 1].startswith("--")
+    return words[:at] + words[at + (1 if bare else 2):] if found[4] else None
+
+
 def run(plan, words, folder, seconds):
     """Runs the words in the folder: status, what it printed, seconds of processor time and MiB."""
     streams = [os.path.join(folder, name) for name in ("printed-out", "printed-err")]
@@ -198,6 +265,19 @@ def run(plan, words, folder, seconds):
     return child.returncode, out, err, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
+def stands_again(plan, words, refusal, folder, seconds):
+    """The first mistake of a refusal that is not gone when its own help is followed."""
+    for first, *rest in mistakes(refusal):
+        for advice in rest:
+            changed = corrected(words, advice) if advice.startswith("help:") else None
+            if changed is None:
+                continue
+            _, _, err, _, _ = run(plan, changed, folder, seconds)
+            if first in [other[0] for other in mistakes(err.decode(errors="replace"))]:
+                return f"`{first}` stands again after `{shlex.join(changed)}`"
+    return None
+
+
 def judge(plan, words, files, seconds):
     """Runs the words in a folder of their own: their status, and what is wrong with it, or nothing."""
     with tempfile.TemporaryDirectory(prefix="storm-", ignore_cleanup_errors=True) as folder:
@@ -205,7 +285,7 @@ def judge(plan, words, files, seconds):
             with open(os.path.join(folder, name), "wb") as out:
                 out.write(data)
         code, out, err, spent, memory = run(plan, words, folder, seconds)
-    wrong = None
+        wrong = None if code != 2 else stands_again(plan, words, err.decode(errors="replace"), folder, seconds)
     if code == -signal.SIGXCPU:
         wrong = f"ended after {spent:.0f} s of processor time"
     elif code < 0:
@@ -220,7 +300,10 @@ def judge(plan, words, files, seconds):
         wrong = "an error beside an answer" if out else "a refusal without a word"
     elif code <= 1 and out.startswith(b"{"):
         try:
-            wrong = outside_physics(json.loads(out))
+            answer = json.loads(out)
+            wrong = outside_physics(answer)
+            if not wrong and answer.get("schema") == "plan/1" and "inputs" in answer and words[0] not in ("explain", "diagnose"):
+                wrong = dropped(words, answer)
         except ValueError as error:
             wrong = f"no JSON: {error}"
     return code, wrong
