@@ -12,6 +12,7 @@
 #include "formulas/names.hpp"
 #include "formulas/overlap.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "planner/rules/words.hpp"
 #include "planner/switches.hpp"
 
 namespace plan {
@@ -19,6 +20,14 @@ namespace {
 
 /// The help of a flag that has nothing to apply to.
 std::vector<std::string> without(const char* flag) { return {fmt::format("leave `--{}` out", flag)}; }
+
+/// The help of --bf16-layers among layers that are in bf16 already: a narrow format that the GPU has.
+std::vector<std::string> narrow_or_without(const Gpu& gpu) {
+  for (const Precision narrow : {Precision::Mxfp8, Precision::Fp8Tensorwise})
+    if (multiplies(gpu, narrow))
+      return {fmt::format("write `--precision {}`, or leave `--bf16-layers` out", name(narrow))};
+  return without("bf16-layers");
+}
 
 /// What a graph needs of the model.
 Errors graphs_without_ground(const CudaGraphs& graphs, const Model& model) {
@@ -141,7 +150,7 @@ Errors take_bf16_layers(const Bf16Layers& layers, bool by_person, Problem& probl
              fmt::format("`--bf16-layers {}` spares layers fp8 or nvfp4, and all are in {}", bf16_layers_text(layers),
                          name(precision)),
              {},
-             {"add `--precision mxfp8`, or leave it out"}}};
+             narrow_or_without(problem.cluster.gpu)}};
   if (layers.any() && !framework_row(problem.framework).spares_layers)
     return {needs_framework(&FrameworkRow::spares_layers, "some layers in bf16 beside others are known of {} alone")};
   if (const int depth = problem.model.depth(); depth > 0 && layers.first + layers.last > depth)

@@ -84,7 +84,7 @@ TEST_CASE("the best plan of random jobs is written and read back at the same mem
   std::map<std::string, int> written;
   int all = 0;
   for (int round = 0; round < oracle::rounds(220); ++round) {
-    const std::string format = formats[random() % formats.size()];
+    const std::string& format = formats[random() % formats.size()];
     const Words job = random_job(random);
     CAPTURE(format);
     CAPTURE(fmt::format("{}", fmt::join(job, " ")));

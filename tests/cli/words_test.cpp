@@ -351,5 +351,9 @@ TEST_CASE("what has nothing to apply to is refused with the words that are left"
   CHECK(says(help({"--overlap", "grads+experts"}), "write `--overlap grads`"));
   CHECK(says(help({"--task", "lora", "--lora-rank", "4097"}), "write `--lora-rank 4096` or less"));
   CHECK(says(help({"--offload", "layers=33"}), "write `--offload layers=31` or less"));
+  const auto spared = [&](const char* gpu) { return help({"--bf16-layers", "1,1", "--gpu", gpu}); };
+  CHECK(says(spared("h100-sxm"), "write `--precision fp8`, or leave"));
+  CHECK(says(spared("b200-sxm"), "write `--precision mxfp8`, or leave"));
+  CHECK(says(spared("a100-sxm-80gb"), "help: leave `--bf16-layers` out"));
   CHECK(says(help({"--price", "x"}), "such as `2.5`"));
 }
