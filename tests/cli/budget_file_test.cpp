@@ -81,7 +81,8 @@ TEST_CASE("every mistake at once, in the order of lines") {
   CHECK(mistakes(folder, "budget: 1\nlimits: {cost: at most 3 USD}\n") ==
         List{"2: `cost` needs the tokens of the whole run"});
   CHECK(mistakes(folder, "budget: 1\njobs:\n  - name: a\n  - name: a\n") == List{"4: two jobs are named `a`"});
-  CHECK(mistakes(folder, "budget: 1\njobs: []\n") == List{"1: `jobs` is empty"});
+  CHECK(mistakes(folder, "budget: 1\njobs: []\n") == List{"2: `jobs` is empty"});
+  CHECK(mistakes(folder, "budget: 1\njobs:\n  a: {model: 8b}\n") == List{"3: `jobs` is not a list"});
   CHECK(mistakes(folder, "budget: 1\njobs:\n  - model: 8b\n") == List{"3: `jobs[0].name` is missing"});
   CHECK(mistakes(folder, "budget: 1\nlimits: {memory.peak: [1]}\n") == List{"2: `limits.memory.peak` is no limit"});
   CHECK(mistakes(folder, "budget: 1\nlimits: {memory.fit: at most 1 GiB}\n").size() == 1);
