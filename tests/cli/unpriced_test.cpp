@@ -115,7 +115,8 @@ TEST_CASE("what a model's file does not publish is plan's own default") {
     return report_of({"estimate", "--model", model, "--gpus", "8", "--layout", "zero3"});
   };
   CHECK(origin_of(ask("8b"), "seq") == "preset llama3-8b");
-  CHECK(origin_of(ask("8b"), "global_batch") == "preset llama3-8b");
+  CHECK(origin_of(ask("405b"), "global_batch") == "preset llama3-405b");
+  CHECK(origin_of(ask("8b"), "global_batch") == "plan's default");
   const std::string text = shown("model", "8b");
   CHECK(origin_of(ask(folder.write("a.yaml", text + "global_batch: 512 sequences\n")), "global_batch") ==
         "preset llama3-8b");
