@@ -21,7 +21,6 @@
 #include "presets/reader.hpp"
 #include "presets/suggest.hpp"
 #include "presets/unmodelled.hpp"
-#include "presets/unpublished.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -220,6 +219,22 @@ Result<Found<T>> found(Result<T> value, const PresetEntry& entry) {
   return Found<T>{*std::move(value), std::move(name), entry.origin, sha256(entry.text)};
 }
 
+/// What a model was trained with that its file or preset does not say: of most models nobody published the batch.
+std::vector<std::string> keys_lacking(const PresetEntry& entry) {
+  std::vector<std::string> keys;
+  for (const char* key : {"seq", "global_batch"})  // a config.json has neither
+    if (("\n" + entry.text).find(fmt::format("\n{}:", key)) == std::string::npos) keys.emplace_back(key);
+  return keys;
+}
+
+Result<Found<Model>> found_model(const PresetEntry& entry) {
+  Result<Found<Model>> model = found(parse_model(entry), entry);
+  if (!model) return model;
+  if (entry.origin.ends_with(".json")) model->left_out = parts_beside(entry.text);
+  model->unpublished = keys_lacking(entry);
+  return model;
+}
+
 std::string file_of(const PresetEntry& entry) {
   return entry.origin == "embedded" ? fmt::format("embedded:{}", entry.name) : entry.origin;
 }
@@ -314,33 +329,16 @@ Result<PooledCluster> parse_pools(const PresetEntry& entry, const StoreOptions& 
 
 Result<Found<Model>> load_model(std::string_view word, const StoreOptions& options) {
   const Result<PresetEntry> entry = find_text(PresetKind::Model, word, options);
-  if (entry) {
-    Result<Found<Model>> model = found(parse_model(*entry), *entry);
-    if (model && entry->origin.ends_with(".json")) model->left_out = parts_beside(entry->text);
-    return model;
-  }
+  if (entry) return found_model(*entry);
   if (options.files && looks_like_path(word)) return tl::unexpected(entry.error());
   for (const OtherName& name : other_names(word)) {
     const std::optional<PresetEntry> other = find_entry(PresetKind::Model, name.text, options);
     if (!other) continue;
-    Result<Found<Model>> model = found(parse_model(*other), *other);
+    Result<Found<Model>> model = found_model(*other);
     if (model) model->exact = name.exact;
     return model;
   }
   return tl::unexpected(entry.error());
-}
-
-std::vector<std::string> unpublished(std::string_view word, const StoreOptions& options) {
-  std::vector<std::string> keys;
-  std::error_code ignored;
-  const std::filesystem::file_status status = std::filesystem::status(word, ignored);
-  const bool again = !std::filesystem::exists(status) || is_regular_file(status) || is_directory(status);
-  if (!again) return keys;  // a pipe is read once, and was
-  const Result<PresetEntry> entry = find_text(PresetKind::Model, word, options);
-  if (!entry) return keys;
-  for (const char* key : {"seq", "global_batch"})  // a config.json has neither, and many publishers say no batch
-    if (("\n" + entry->text).find(fmt::format("\n{}:", key)) == std::string::npos) keys.emplace_back(key);
-  return keys;
 }
 
 Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options) {

@@ -34,6 +34,8 @@ struct Found {
   std::string digest{};    ///< SHA-256 of the content
   bool exact = true;       ///< false: found by a name without the suffix of a variant, such as `-Instruct`
   std::string left_out{};  ///< of a model's file: sections of parts that are not read
+  /// Of a model: `seq` and `global_batch`, where its file or preset does not say what it was trained with.
+  std::vector<std::string> unpublished{};
 };
 
 /// A name or alias (case does not matter), a YAML file, a Hugging Face config.json or a folder with one; else the

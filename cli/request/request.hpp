@@ -102,6 +102,8 @@ struct Request {
 
   /// Sections of the model's file that describe parts beside it, which no figure counts.
   std::string left_out{};
+  /// Of `seq` and `global_batch` those that the model's file or preset does not say.
+  std::vector<std::string> unpublished{};
   /// The GPU of the cluster as reports print it.
   Input gpu{};
   /// What only launch files tell: axes and the lines that state them, the software, what they leave open.

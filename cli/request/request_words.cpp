@@ -17,6 +17,7 @@
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "cli/terminal/words.hpp"
+#include "formulas/overlap.hpp"
 #include "planner/pools.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -137,7 +138,8 @@ void read_model(Reading& reading, const StoreOptions& store) {
   Input input = input_of("model", *word, found->value.name);
   if (input.origin == Origin::Flag) input.where = found->origin;
   input.digest = found->digest;
-  reading.request.left_out = found->left_out;
+  reading.request.left_out = std::move(found->left_out);
+  reading.request.unpublished = std::move(found->unpublished);
   reading.request.model = {std::move(found->value), std::move(input), true};
 }
 
@@ -298,7 +300,8 @@ Request read_words(const Asked& asked, Errors& errors) {
   reading.take("offload", &Request::offload, read_offload);
   reading.take("state_formats", &Request::state_formats, read_state_formats);
   reading.take("cuda_graphs", &Request::cuda_graphs, read_cuda_graphs);
-  reading.take("overlap", &Request::overlap, read_overlap, overlap_text);
+  reading.take("overlap", &Request::overlap, read_overlap,
+               [](const Overlap& overlap) { return overlap_words(overlap.parts); });
   reading.choice("dispatcher", "--dispatcher", &Request::dispatcher, kDispatcherNames);
   reading.take("imbalance", &Request::imbalance, read_imbalance);
   reading.take("diloco", &Request::diloco, read_diloco);
@@ -319,6 +322,7 @@ Request overlaid(Request base, const Request& over) {
     if (over.*field.value) base.*field.value = over.*field.value;
   });
   const bool meshes = base.files && !base.files->meshes.empty();  // they lie on the pools that the words name
+  if (over.model) base.left_out = over.left_out, base.unpublished = over.unpublished;
   if (over.cluster) base.gpu = over.gpu;
   if (over.cluster && !meshes) base.pools = over.pools;
   if (over.pool_layouts) base.pool_layouts = over.pool_layouts;

@@ -22,7 +22,6 @@
 #include "planner/rules/words.hpp"
 #include "presets/quantity.hpp"
 #include "presets/store.hpp"
-#include "presets/unpublished.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -63,9 +62,7 @@ void resolve_model(Draft& draft) {
 
 /// The recipe's sequence or batch where nobody states one: the model's own as its file publishes it, else a usual one.
 void assume_recipe(Draft& draft, const char* key, std::int64_t value) {
-  const Word* word = draft.asked.find("model");
-  const std::vector<std::string> open =
-      word == nullptr ? std::vector<std::string>{} : unpublished(word->text, StoreOptions::from_environment());
+  const std::vector<std::string>& open = draft.request.unpublished;
   const bool usual = std::find(open.begin(), open.end(), key) != open.end();
   draft.assume(key, fmt::format("{}", value), usual ? Origin::Default : Origin::Preset,
                usual ? std::string() : draft.problem.model.name);
@@ -243,7 +240,8 @@ void note_axes(Draft& draft) {
 void resolve_layout(Draft& draft) {
   if (draft.request.files) {
     draft.problem.fixed = draft.request.files->fixed;
-    draft.problem.notes = launch_notes(*draft.request.files);
+    const std::vector<Note> notes = launch_notes(*draft.request.files);
+    draft.problem.notes.insert(draft.problem.notes.end(), notes.begin(), notes.end());
     const std::vector<Note>& unused = draft.request.files->unused;
     draft.problem.unused.insert(draft.problem.unused.end(), unused.begin(), unused.end());
     draft.problem.homes = draft.request.files->homes;

@@ -243,6 +243,9 @@ TEST_CASE("a config.json that describes more than a language model is read as on
     CHECK(answer("plain.json").find("_config") == std::string::npos);
   }
   folder.write("config.json", "{" + plain + ", \"vision_config\": {\"depth\": 32}}");
+  folder.write("ds.json", R"({"train_batch_size": 8, "zero_optimization": {"stage": 1}})");
+  CHECK(checks::run({"estimate", "--model", "seeing.json", "--from", "ds.json", "--gpus", "8", "--layout", "dp8"})
+            .out.find("vision_config") != std::string::npos);
   CHECK(
       checks::run({"estimate", "--from", "config.json", "--gpus", "8", "--layout", "dp8"}).out.find("vision_config") !=
       std::string::npos);
