@@ -92,8 +92,13 @@ constexpr Choice kJoined[] = {
      [](Problem&, Layout& l, const EarlierJob& e) { l.chunk_layers = e.layout.chunk_layers; }},
 };
 
-/// Axes without a choice of their own: dp follows from the others, and the rest goes with cp and with recomputation.
-constexpr std::string_view kFollow[] = {"dp", "cp_kind", "cp_ulysses", "stage_strategies"};
+static_assert(name_axes(kJoined));
+
+/// Has an axis no choice of its own? dp follows from the others, and the rest goes with cp and with recomputation.
+template <class T>
+bool follows(const LayoutAxis<T>& axis) {
+  return axis.is(&Layout::dp) || axis.is(&Layout::cp_kind) || axis.is(&Layout::cp_ulysses) || axis.is(&Layout::stages);
+}
 
 /// What is no layout's.
 constexpr Choice kTraining[] = {
@@ -117,8 +122,7 @@ constexpr Choice kTraining[] = {
 /// An axis of which nothing is said above, by itself.
 template <class T>
 bool restore(const LayoutAxis<T>& axis, Layout& layout, const Layout& before) {
-  if (std::ranges::find(kFollow, axis.key) != std::end(kFollow) || layout.*axis.value == before.*axis.value)
-    return false;
+  if (follows(axis) || layout.*axis.value == before.*axis.value) return false;
   layout.*axis.value = before.*axis.value;
   return true;
 }

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
-#include <string_view>
 
 #include "formulas/names.hpp"
 #include "planner/problem/pipeline.hpp"
@@ -37,30 +35,32 @@ std::string schedule_words(const Layout& layout, std::int64_t micro_batches) {
 }
 
 /// Does the value of an axis that differs change anything in `other`?
-bool says_something(std::string_view axis, const Layout& best, const Layout& other) {
-  if (axis == "cp_kind" || axis == "cp_ulysses") return means_something(axis, other);
-  if (axis == "group") return own_group(best) || own_group(other);
-  if (axis == "schedule") return other.pp > 1 || best.pp > 1;
-  if (axis == "recompute") return other.stages.empty();
-  return true;
+template <class T>
+bool says_something(const LayoutAxis<T>& axis, const Layout& best, const Layout& other) {
+  if (axis.is(&Layout::cp_kind) || axis.is(&Layout::cp_ulysses)) return means_something(axis.value, other);
+  if (axis.is(&Layout::group)) return own_group(best) || own_group(other);
+  if (axis.is(&Layout::schedule)) return other.pp > 1 || best.pp > 1;
+  return !axis.is(&Layout::recompute) || other.stages.empty();
 }
 
-/// The words for an axis of a layout that read better than what `--layout` takes; none where that reads well.
-std::optional<std::string> choice_text(std::string_view axis, const Layout& layout) {
-  if (axis == "cp_kind") return std::string(name(layout.cp_kind));
-  if (axis == "cp_ulysses") return fmt::format("ulysses {}", layout.cp_ulysses);
-  if (axis == "group") return layout.group > 0 ? fmt::format("group {}", layout.group) : "smallest group";
-  if (axis == "etp") return fmt::format("etp {}", layout.etp);
-  if (axis == "zero") return fmt::format("zero {}", layout.zero);
-  if (axis == "shard") return layout.shard > 0 ? fmt::format("shard {}", layout.shard) : "shard all";
-  if (axis == "micro_batch") return fmt::format("mb {}", layout.micro_batch);
-  if (axis == "schedule") return std::string(name(layout.schedule));
-  if (axis == "sequence_parallel") return layout.sequence_parallel ? "sp" : "no sp";
-  if (axis == "order") return fmt::format("order {}", name(layout.order));
-  if (axis == "stage_strategies" && layout.stages.empty()) return "stages alike";
-  if (axis == "recompute" && layout.recompute.kind == RecomputeKind::None) return "no recompute";
-  if (axis == "recompute") return "recompute " + recompute_text(layout.recompute);
-  return std::nullopt;
+/// The words for an axis of a layout: what `--layout` takes, but where others read better.
+template <class T>
+std::string choice_text(const LayoutAxis<T>& axis, const Layout& layout) {
+  if (axis.is(&Layout::cp_kind)) return std::string(name(layout.cp_kind));
+  if (axis.is(&Layout::cp_ulysses)) return fmt::format("ulysses {}", layout.cp_ulysses);
+  if (axis.is(&Layout::group)) return layout.group > 0 ? fmt::format("group {}", layout.group) : "smallest group";
+  if (axis.is(&Layout::etp)) return fmt::format("etp {}", layout.etp);
+  if (axis.is(&Layout::zero)) return fmt::format("zero {}", layout.zero);
+  if (axis.is(&Layout::shard)) return layout.shard > 0 ? fmt::format("shard {}", layout.shard) : "shard all";
+  if (axis.is(&Layout::micro_batch)) return fmt::format("mb {}", layout.micro_batch);
+  if (axis.is(&Layout::schedule)) return std::string(name(layout.schedule));
+  if (axis.is(&Layout::sequence_parallel)) return layout.sequence_parallel ? "sp" : "no sp";
+  if (axis.is(&Layout::order)) return fmt::format("order {}", name(layout.order));
+  if (axis.is(&Layout::stages) && layout.stages.empty()) return "stages alike";
+  if (axis.is(&Layout::recompute))
+    return layout.recompute.kind == RecomputeKind::None ? "no recompute"
+                                                        : "recompute " + recompute_text(layout.recompute);
+  return worded(axis, layout.*axis.value);
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ std::string axes_text(const Estimate& estimate, bool moe) {
   }
   const Layout& layout = estimate.layout;
   std::string text = fmt::format("tp {}   cp {}", layout.tp, layout.cp);
-  if (means_something("cp_ulysses", layout))
+  if (means_something(&Layout::cp_ulysses, layout))
     text += fmt::format(" ({}, ulysses {})", name(layout.cp_kind), layout.cp_ulysses);
   else if (layout.any_context())
     text += fmt::format(" ({})", name(layout.cp_kind));
@@ -131,8 +131,8 @@ std::vector<std::string> choices(const Problem& problem, const Estimate& estimat
 std::vector<std::string> other_choices(const Layout& best, const Layout& other) {
   std::vector<std::string> out;
   each_axis([&](const auto& axis) {
-    if (!axis.is(kLayoutColumn) && !(best.*axis.value == other.*axis.value) && says_something(axis.key, best, other))
-      out.push_back(choice_text(axis.key, other).value_or(worded(axis, other.*axis.value)));
+    if (!axis.is(kLayoutColumn) && !(best.*axis.value == other.*axis.value) && says_something(axis, best, other))
+      out.push_back(choice_text(axis, other));
   });
   // How layers are split follows from the rest, unless it alone differs.
   const bool same_grid = other.pp == best.pp && other.vp == best.vp;
@@ -145,10 +145,11 @@ std::string layout_flag(const Layout& layout) {
   std::string text;
   each_axis([&](const auto& axis) {
     const auto& value = layout.*axis.value;
-    if (axis.key == "cp_ulysses" && layout.cp_kind != CpKind::Hybrid) return;
-    if (axis.key == "layers" && layout.chunk_layers.empty()) return;
-    if (axis.key == (layout.stages.empty() ? "stage_strategies" : "recompute")) return;
-    if ((axis.key == "order" && layout.order == Layout{}.order) || (axis.key == "group" && !own_group(layout))) return;
+    if (axis.is(&Layout::cp_ulysses) && layout.cp_kind != CpKind::Hybrid) return;
+    if (axis.is(&Layout::chunk_layers) && layout.chunk_layers.empty()) return;
+    if (layout.stages.empty() ? axis.is(&Layout::stages) : axis.is(&Layout::recompute)) return;
+    if (axis.is(&Layout::order) && layout.order == Layout{}.order) return;
+    if (axis.is(&Layout::group) && !own_group(layout)) return;
     text += (text.empty() ? "" : ",") + worded(axis, value);
   });
   return text;

@@ -111,8 +111,8 @@ std::vector<ChangedJob> freed_axes(const Problem& problem) {
     ChangedJob change{fmt::format("leave {} free", axis.key), problem};
     Fixed& fixed = change.problem.fixed;
     (fixed.*axis.fixed).reset();
-    if (axis.key == "pp" || axis.key == "vp" || axis.key == "schedule") fixed.chunk_layers.reset();
-    if (axis.key == "pp") fixed.stages.reset();
+    if (axis.is(&Layout::pp) || axis.is(&Layout::vp) || axis.is(&Layout::schedule)) fixed.chunk_layers.reset();
+    if (axis.is(&Layout::pp)) fixed.stages.reset();
     changes.insert(changes.begin(), std::move(change));
   });
   return changes;

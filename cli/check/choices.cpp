@@ -53,8 +53,8 @@ const ChoiceRow kSwitches[] = {
 /// stages.
 template <class T>
 std::string shown(const LayoutAxis<T>& axis, const Layout& layout) {
-  if (!means_something(axis.key, layout)) return "";
-  if (axis.key == "shard" && layout.shard == 0) return "all";
+  if (!means_something(axis.value, layout)) return "";
+  if (axis.is(&Layout::shard) && layout.shard == 0) return "all";
   return axis_text(layout.*axis.value);
 }
 

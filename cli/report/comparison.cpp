@@ -11,6 +11,7 @@
 
 #include "cli/report/choice_text.hpp"
 #include "cli/report/tables.hpp"
+#include "cli/request/plan_json_read.hpp"
 #include "cli/terminal/format.hpp"
 #include "formulas/names.hpp"
 #include "planner/layout_text.hpp"
@@ -24,22 +25,16 @@ constexpr std::size_t kLongestName = 10;
 /// What an axis came to, as text; empty where it means nothing.
 template <class T>
 std::string came_to(const LayoutAxis<T>& axis, const Estimate& e) {
-  if (axis.key == "layers") return stage_layers_text(e.stage_layers);
-  if (axis.key == "recompute" && !e.layout.stages.empty()) return stages_text(e.layout.stages);
-  if (!means_something(axis.key, e.layout)) return "";
+  if (axis.is(&Layout::chunk_layers)) return stage_layers_text(e.stage_layers);
+  if (axis.is(&Layout::recompute) && !e.layout.stages.empty()) return stages_text(e.layout.stages);
+  if (!means_something(axis.value, e.layout)) return "";
   return axis_text(spelled_out(e.layout, e.micro_batches).*axis.value);
-}
-
-const Input* find(const std::vector<Input>& inputs, std::string_view key) {
-  for (const Input& input : inputs)
-    if (input.key == key) return &input;
-  return nullptr;
 }
 
 void compare_inputs(Comparison& out) {
   for (const Input& a : out.a.inputs) {
     if (a.key == "layout") continue;  // shown choice by choice
-    const Input* b = find(out.b.inputs, a.key);
+    const Input* b = find_input(out.b.inputs, a.key);
     if (b == nullptr) continue;
     if (a.value == b->value)
       ++out.same_inputs;
@@ -50,12 +45,12 @@ void compare_inputs(Comparison& out) {
 
 void compare_layouts(Comparison& out) {
   each_axis([&](const auto& axis) {
-    if (axis.key == "stage_strategies") return;  // they say what is recomputed
+    if (axis.is(&Layout::stages)) return;  // they say what is recomputed
     const std::string a = came_to(axis, out.a.best), b = came_to(axis, out.b.best);
     if (a == b && !a.empty()) ++out.same_choices;
     // A choice that one of the two does not have follows from another change.
     if (a == b || a.empty() || b.empty()) return;
-    out.layout.push_back({axis.key == "layers" ? "stage_layers" : std::string(axis.key), a, b});
+    out.layout.push_back({axis.is(&Layout::chunk_layers) ? "stage_layers" : std::string(axis.key), a, b});
   });
 }
 

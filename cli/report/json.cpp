@@ -232,28 +232,28 @@ Json layout_json(const Estimate& e) {
   const Layout& l = e.layout;
   Json json = Json::object();
   each_axis([&](const auto& axis) {
-    if (axis.key == "cp_ulysses") {
+    if (axis.is(&Layout::cp_ulysses)) {
       json["cp_ulysses"] = exchanging_ranks(l.cp_kind, l.cp, l.cp_ulysses);
       return;
     }
-    if (axis.key == "stage_strategies" && l.stages.empty()) return;
+    if (axis.is(&Layout::stages) && l.stages.empty()) return;
     const auto& value = l.*axis.value;
     using Value = std::decay_t<decltype(value)>;
-    if (axis.key == "recompute" && !l.stages.empty())
+    if (axis.is(&Layout::recompute) && !l.stages.empty())
       json["recompute"] = nullptr;
     else if constexpr (std::is_same_v<Value, std::vector<StageStrategy>>)
       for (const StageStrategy& stage : value) json["stage_strategies"].push_back(stage_strategy_text(stage));
-    else if (axis.key == "layers")
+    else if (axis.is(&Layout::chunk_layers))
       json["stage_layers"] = e.stage_layers;
-    else if (axis.key == "shard")
+    else if (axis.is(&Layout::shard))
       json["shard"] = l.shard_group();
-    else if (axis.key == "group")
+    else if (axis.is(&Layout::group))
       json["group"] = pipeline_of(l, e.micro_batches).group;
     else if constexpr (std::is_same_v<Value, int> || std::is_same_v<Value, bool>)
       json[std::string(axis.key)] = value;
     else
       json[std::string(axis.key)] = axis_text(value);
-    if (axis.key == "micro_batch") json["micro_batches"] = e.micro_batches;
+    if (axis.is(&Layout::micro_batch)) json["micro_batches"] = e.micro_batches;
   });
   if (!l.stages.empty() && l.stages.size() == e.stage_layers.size()) json["runs"] = stage_runs_json(e);
   blank_differences(e, json);

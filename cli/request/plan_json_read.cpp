@@ -45,15 +45,15 @@ Seconds seconds(const JsonFields& fields, std::string_view key) {
 
 /// The value of an axis, by its kind.
 void read_value(const JsonFields& fields, const LayoutAxis<int>& axis, Layout& layout) {
-  if (axis.key == "cp_ulysses" && layout.cp_kind != CpKind::Hybrid) return;  // what it says follows from the kind
-  if (axis.key == "group") {
+  if (axis.is(&Layout::cp_ulysses) && layout.cp_kind != CpKind::Hybrid) return;  // what it says follows from the kind
+  if (axis.is(&Layout::group)) {
     Layout open = layout;  // its schedule is read behind it
     open.schedule = Schedule::Interleaved;
     const int group = degree(fields, axis.key, 0), fewest = pipeline_of(open, fields.whole("micro_batches", 1)).group;
     layout.group = group == fewest ? 0 : group;
     return;
   }
-  if (axis.key != "shard") {
+  if (!axis.is(&Layout::shard)) {
     layout.*axis.value = degree(fields, axis.key, axis.least, axis.most);
     return;
   }

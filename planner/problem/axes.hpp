@@ -41,6 +41,15 @@ enum AxisUse : unsigned {
   kInTables = kInRuns | kLayoutColumn,
 };
 
+/// Are two members of Layout the same, so that they name one axis?
+template <class T, class U>
+[[nodiscard]] constexpr bool same_axis(T Layout::*a, U Layout::*b) {
+  if constexpr (std::is_same_v<T, U>)
+    return a == b;
+  else
+    return false;
+}
+
 /// One axis: a choice that every layout makes and that a user can fix.
 template <class T>
 struct LayoutAxis {
@@ -52,7 +61,13 @@ struct LayoutAxis {
   int least = 0, most = 0;  ///< of a number
   bool later = false;       ///< plans that earlier versions wrote have none, and mean what a layout starts with
 
+  /// Does code beside this table know it in that way?
   [[nodiscard]] constexpr bool is(AxisUse use) const { return (uses & use) == use; }
+  /// Is it the axis of this member? Code that treats one axis otherwise names it so: a slip does not compile.
+  template <class U>
+  [[nodiscard]] constexpr bool is(U Layout::*member) const {
+    return same_axis(value, member);
+  }
 };
 
 /// No axis has more ranks: a job has at most as many GPUs.
@@ -91,6 +106,17 @@ inline constexpr std::tuple kAxes{
 template <class Visit>
 constexpr void each_axis(const Visit& visit) {
   std::apply([&](const auto&... axis) { (visit(axis), ...); }, kAxes);
+}
+
+/// Do all rows of a table that says more of some axes name one by its key?
+template <class Rows>
+[[nodiscard]] constexpr bool name_axes(const Rows& rows) {
+  for (const auto& row : rows) {
+    bool known = false;
+    each_axis([&](const auto& axis) { known = known || axis.key == row.key; });
+    if (!known) return false;
+  }
+  return true;
 }
 
 /// "none", "full", "full-4" (first 4 layers of a chunk), "uniform-2", "core_attn+mlp".

@@ -192,6 +192,7 @@ constexpr Meaningless kRows[] = {
      },
      "make the numbers add up to the model's layers"},
 };
+static_assert(name_axes(kRows));
 
 /// The word of an axis by its key, if it is fixed.
 std::string word_of(const Fixed& fixed, std::string_view key) {

@@ -53,7 +53,7 @@ std::string differs(const Problem& problem, const Layout& own, const Layout& rea
   each_axis([&](const auto& axis) {
     if (!key.empty() || own.*axis.value == read.*axis.value) return;
     const bool lie_alike = !problem.fixed.chunk_layers || chunks_of(problem, own) == chunks_of(problem, read);
-    if (axis.key != "layers" || !lie_alike) key = axis.key;
+    if (!axis.is(&Layout::chunk_layers) || !lie_alike) key = axis.key;
   });
   return key;
 }

@@ -94,7 +94,7 @@ TEST_CASE("what means nothing beside the other axes changes no figure") {
         layout.zero = other.zero;
         Layout same = layout;
         each_axis([&](const auto& axis) {
-          if (!means_something(axis.key, layout) && axis.key != "layers" && axis.key != "stage_strategies")
+          if (!means_something(axis.value, layout) && !axis.is(&Layout::chunk_layers) && !axis.is(&Layout::stages))
             same.*axis.value = other.*axis.value;
         });
         if (same == layout || broken_rule(problem, layout) >= 0 || broken_rule(problem, same) >= 0) continue;
