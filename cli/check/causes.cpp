@@ -80,9 +80,9 @@ void take(const EarlierPlan& baseline, const char* key, std::optional<T>& out, R
 
 }  // namespace
 
-std::string input_text(const std::vector<Input>& inputs, std::string_view key) {
+std::string input_text(const std::vector<Input>& inputs, std::string_view key, std::string_view unstated) {
   const Input* input = find_input(inputs, key);
-  return input == nullptr ? std::string("not stated") : input->value;
+  return input == nullptr ? std::string(unstated) : input->value;
 }
 
 std::vector<std::pair<std::string, Bytes>> memory_change(const Estimate& now, const Estimate& before) {

@@ -121,8 +121,9 @@ struct CheckReport {
 [[nodiscard]] EarlierJob earlier_job(const EarlierPlan& baseline);
 [[nodiscard]] JobGpus earlier_gpus(const EarlierPlan& baseline);
 
-/// An input as reports print it; "not stated" where there is none.
-[[nodiscard]] std::string input_text(const std::vector<Input>& inputs, std::string_view key);
+/// An input as reports print it, or `unstated` where there is none.
+[[nodiscard]] std::string input_text(const std::vector<Input>& inputs, std::string_view key,
+                                     std::string_view unstated = "not stated");
 
 /// A choice as reports print it: "2", "core_attn+mlp", "interleaved". Empty for a key that is none.
 [[nodiscard]] std::string choice_text(std::string_view key, const Problem& problem, const Layout& layout);

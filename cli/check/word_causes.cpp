@@ -15,11 +15,6 @@ namespace {
 /// Words that other causes say better: the layout by its axes, the GPU and its number as numbers.
 constexpr std::string_view kElsewhere[] = {"layout", "gpu", "gpus", "seq", "global_batch", "precision", "optimizer"};
 
-std::string value_of(const std::vector<Input>& inputs, std::string_view key) {
-  const Input* input = find_input(inputs, key);
-  return input == nullptr ? std::string() : input->value;
-}
-
 /// The job's words with one as it was; empty: nobody stated it.
 Asked with_word(Asked asked, std::string_view key, const std::string& was) {
   if (key == "cluster" || key == "profile")
@@ -38,12 +33,12 @@ std::vector<Restoration> word_restorations(const ResolvedJob& job, const Plan& n
   std::vector<Restoration> out;
   for (const std::string_view key : job_words()) {
     if (std::find(std::begin(kElsewhere), std::end(kElsewhere), key) != std::end(kElsewhere)) continue;
-    const std::string was = value_of(baseline.inputs, key);
-    if (value_of(job.problem.inputs, key) == was) continue;
+    const std::string was = input_text(baseline.inputs, key, "");
+    if (input_text(job.problem.inputs, key, "") == was) continue;
     Restoration one{std::string(key), job.problem, layout, std::nullopt};
     const Result<Problem> problem = resolve_problem(with_word(job.asked, key, was));
     // What another framework than the job's own was chosen for cannot be told from what the word did.
-    if (problem && value_of(problem->inputs, key) == was && now.problem.framework == job.problem.framework) {
+    if (problem && input_text(problem->inputs, key, "") == was && now.problem.framework == job.problem.framework) {
       const auto still_free = static_cast<SwitchMask>(now.problem.switched & problem->free_switches);
       one.problem = still_free == 0 ? *problem : with_switches(*problem, still_free);
       one.problem.gpus = now.problem.gpus;

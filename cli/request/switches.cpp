@@ -99,16 +99,14 @@ Errors take_overlap(const Overlap& overlap, Problem& problem) {
   Errors errors;
   if (const unsigned fixed = overlap.parts & ~unsigned{row.overlaps}; fixed != 0)
     errors.push_back({"conflicting_flags",
-                      fmt::format("{} has no word that lets `{}` overlap", row.title,
-                                  overlap_text({static_cast<std::uint8_t>(fixed)})),
+                      fmt::format("{} has no word that lets `{}` overlap", row.title, overlap_words(fixed)),
                       {},
-                      {fmt::format("name of these: {}", overlap_text({row.overlaps}))}});
+                      {fmt::format("name of these: {}", overlap_words(row.overlaps))}});
   if ((overlap.parts & kOverlapParams) != 0 && (overlap.parts & kOverlapGrads) == 0)
     errors.push_back({"conflicting_flags",
                       "parameters are gathered beside compute only where gradients are reduced so, too",
                       {},
-                      {fmt::format("write `--overlap {}`",
-                                   overlap_text({static_cast<std::uint8_t>(overlap.parts | kOverlapGrads)}))}});
+                      {fmt::format("write `--overlap {}`", overlap_words(overlap.parts | kOverlapGrads))}});
   if ((overlap.parts & kOverlapExperts) != 0 && !problem.model.kinds.empty() && !problem.model.moe())
     errors.push_back({"conflicting_flags",
                       fmt::format("{} has no experts, whose messages `--overlap experts` hides", problem.model.name),

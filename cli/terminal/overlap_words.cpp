@@ -23,7 +23,7 @@ Error unknown_part(std::string_view word) {
   Error error{"unknown_value", fmt::format("`--overlap` does not know `{}`", word), {}, {}};
   if (const std::string near = nearest_name(word, known); !near.empty())
     error.help.push_back(fmt::format("the nearest is `{}`", near));
-  error.help.push_back(fmt::format("none, or what runs beside compute: {}", overlap_text({kOverlapAll})));
+  error.help.push_back(fmt::format("none, or what runs beside compute: {}", overlap_words(kOverlapAll)));
   return error;
 }
 
@@ -44,7 +44,5 @@ Result<Overlap> read_overlap(std::string_view text) {
   if (!errors.empty()) return fail(std::move(errors));
   return Overlap{static_cast<std::uint8_t>(parts)};
 }
-
-std::string overlap_text(const Overlap& overlap) { return overlap_words(overlap.parts); }
 
 }  // namespace plan

@@ -18,9 +18,6 @@ struct Overlap {
 /// Reads `--overlap none` or `grads+params+tp`. Every mistake at once.
 [[nodiscard]] Result<Overlap> read_overlap(std::string_view text);
 
-/// The same back.
-[[nodiscard]] std::string overlap_text(const Overlap& overlap);
-
 /// How tokens reach the ranks of their experts.
 enum class Dispatcher : std::uint8_t {
   AllToAll,  ///< one copy of a token for each of its experts

@@ -10,12 +10,12 @@ using namespace plan;
 TEST_CASE("every set of messages is read back from its own words") {
   for (unsigned parts = 0; parts <= kOverlapAll; ++parts) {
     const Overlap overlap{static_cast<std::uint8_t>(parts)};
-    const std::string text = overlap_text(overlap);
+    const std::string text = overlap_words(parts);
     CAPTURE(text);
     REQUIRE(read_overlap(text));
     CHECK(*read_overlap(text) == overlap);
   }
-  CHECK(overlap_text({}) == "none");
+  CHECK(overlap_words(0) == "none");
   CHECK(read_overlap("p2p+grads") == read_overlap("grads+p2p"));
 }
 
