@@ -105,6 +105,7 @@ struct ModelFlops {
   constexpr Flops core() const { return layers.core + mtp_layers.core; }
   constexpr Flops total() const { return linear() + core(); }
 };
+/// Forward FLOPs of one token in a sequence of `seq` tokens (plan-formulas(7) B1).
 [[nodiscard]] ModelFlops model_flops(const Model& model, double seq, Mask mask = Mask::Causal);
 
 /// Choices that some conventions depend on.
@@ -115,7 +116,7 @@ struct FlopsOptions {
   const Lora* adapters = nullptr;
 };
 
-/// Those of a job.
+/// The choices that a job makes.
 [[nodiscard]] inline FlopsOptions flops_options(const Training& training, int tp) {
   return {
       .tp = tp, .packed_length = training.packed_length, .adapters = training.adapters() ? &training.lora : nullptr};
@@ -139,9 +140,5 @@ inline constexpr double kOpsRebuilt = 0.37;
 /// Forward FLOPs that one fully or selectively recomputed layer repeats, per token. `precision`: of its products.
 [[nodiscard]] Flops recompute_flops(const LayerFlops& layer, RecomputeKind kind, std::uint16_t modules,
                                     Precision precision = Precision::Bf16);
-
-/// Training FLOPs of a layer whose weights are frozen: forward and data gradient, no weight gradient.
-/// Attention has no weights, so it keeps its three forwards.
-[[nodiscard]] constexpr Flops frozen_flops(const LayerFlops& layer) { return 2 * layer.linear() + 3 * layer.core; }
 
 }  // namespace plan

@@ -22,7 +22,7 @@ std::int64_t active_size(const Model& model, const Layer& layer) {
   return sum;
 }
 
-/// The same, GEMM weights alone: neither norms nor biases nor convolutions.
+/// GEMM weights of a layer that one token touches: neither norms nor biases nor convolutions.
 std::int64_t matmul_size(const Model& model, const Layer& layer) {
   std::int64_t sum = 0;
   for (const Weight& w : layer_weights(model, layer))
@@ -72,21 +72,6 @@ ModelParameters model_parameters(const Model& model) {
   n.active = outside + active;
   n.matmul = rows + matmul;
   return n;
-}
-
-std::int64_t score_bias_elements(const Model& model) {
-  const auto of_kind = [&](int kind) {
-    const Layer& layer = model.kinds[static_cast<std::size_t>(kind)];
-    return layer.ffn == Ffn::Moe && layer.moe.score_bias ? layer.moe.experts : 0;
-  };
-  std::int64_t sum = 0;
-  for (const int kind : model.layers) sum += of_kind(kind);
-  for (const int kind : model.mtp.kinds) sum += model.mtp.depth * of_kind(kind);
-  return sum;
-}
-
-std::int64_t mtp_copies(const Model& model) {
-  return model.mtp.own_embedding ? 2 * model.vocab * model.hidden * model.mtp.depth : 0;
 }
 
 RankParameters rank_parameters(const Model& model, const Layer& layer, int tp, int ep, int etp) {

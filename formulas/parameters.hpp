@@ -36,12 +36,6 @@ struct ModelParameters {
 };
 [[nodiscard]] ModelParameters model_parameters(const Model& model);
 
-/// Load-balancing biases of the routers, prediction modules included: buffers that a checkpoint stores, not parameters.
-[[nodiscard]] std::int64_t score_bias_elements(const Model& model);
-
-/// Copies of embedding and head that some checkpoints store with the prediction modules (Mtp::own_embedding).
-[[nodiscard]] std::int64_t mtp_copies(const Model& model);
-
 /// Vocabulary padded so that every tp rank holds the same number of rows: ceil(V/(128 t)) 128 t.
 [[nodiscard]] constexpr std::int64_t padded_vocab(std::int64_t vocab, int tp, std::int64_t multiple = 128) {
   const std::int64_t unit = multiple * tp;

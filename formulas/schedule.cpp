@@ -44,8 +44,7 @@ ExposedHops exposed(double trips, double steady) { return {trips, steady}; }
 struct Laws {
   /// Are there enough micro-batches, and do they divide as it needs? Chunks are asked about before.
   bool (*allows)(const Pipeline&);
-  double (*held_input)(const Pipeline&, int rank);      ///< in_flight_input()
-  double (*held)(const Pipeline&, int rank) = nullptr;  ///< in_flight(), where that is more
+  double (*held)(const Pipeline&, int rank);  ///< in_flight()
   PipelineTime (*time)(const Pipeline&, Stages, const Totals&, const Hops&);
   // Of split backwards, for equal stages (simulation).
   /// Wait that one more stage adds, in whole-stage time.
@@ -150,17 +149,16 @@ double held_many_chunks(const Pipeline& pipe, int rank) {
 /// One row a schedule, in the order of Schedule.
 constexpr Laws kLaws[] = {
     {.allows = always,  // GPipe
-     .held_input = [](const Pipeline& pipe, int) { return count(pipe); },
+     .held = [](const Pipeline& pipe, int) { return count(pipe); },
      .time = gpipe,
      .least = least_gpipe},
     {.allows = always,  // 1F1B
-     .held_input = held_one_chunk,
+     .held = held_one_chunk,
      .time = longest_path<one_f_one_b>,
      .least = least_one_f_one_b},
-    {.allows = whole_groups, .held_input = held_many_chunks, .time = longest_path<interleaved>},    // interleaved
-    {.allows = fills_pipeline, .held_input = held_many_chunks, .time = longest_path<interleaved>},  // breadth-first
-    {.allows = always,                                                                              // ZB-H1
-     .held_input = held_one_chunk,
+    {.allows = whole_groups, .held = held_many_chunks, .time = longest_path<interleaved>},    // interleaved
+    {.allows = fills_pipeline, .held = held_many_chunks, .time = longest_path<interleaved>},  // breadth-first
+    {.allows = always,                                                                        // ZB-H1
      .held = [](const Pipeline& pipe, int) { return std::min<double>(pipe.pp, count(pipe)); },
      .time = zero_bubble,
      .wait = [](const Pipeline& pipe,
@@ -171,7 +169,6 @@ constexpr Laws kLaws[] = {
          },
      .least = least_zero_bubble},
     {.allows = always,  // ZB-H2
-     .held_input = [](const Pipeline& pipe, int rank) { return std::min(2.0 * (pipe.pp - 1 - rank) + 1, count(pipe)); },
      .held = [](const Pipeline& pipe, int) { return std::min(2.0 * pipe.pp - 1, count(pipe)); },
      .time = zero_bubble,
      .wait = [](const Pipeline& pipe,
@@ -179,7 +176,7 @@ constexpr Laws kLaws[] = {
      .hops = [](const Pipeline& pipe) { return exposed(pipe.pp - 1.0, 0); },
      .least = least_zero_bubble},
     {.allows = fills_pipeline,  // ZB-V
-     .held_input = [](const Pipeline& pipe, int) { return std::min<double>(pipe.pp, count(pipe)); },
+     .held = [](const Pipeline& pipe, int) { return std::min<double>(pipe.pp, count(pipe)); },
      .time = zero_bubble,
      .wait =
          [](const Pipeline& pipe, const Stage& s) {
@@ -189,7 +186,7 @@ constexpr Laws kLaws[] = {
      .longest_wait = 2,
      .least = least_zero_bubble},
     {.allows = fills_pipeline,  // V-half
-     .held_input = [](const Pipeline& pipe, int) { return std::min(std::floor(pipe.pp / 2.0) + 1, count(pipe)); },
+     .held = [](const Pipeline& pipe, int) { return std::min(std::floor(pipe.pp / 2.0) + 1, count(pipe)); },
      .time = zero_bubble,
      .wait = [](const Pipeline&, const Stage& s) { return (s.f + 2 * s.i + positive(s.i - s.w)) / 2; },
      .period = [](const Stage& s) { return std::max(s.work(), std::max(2 * s.i + s.w / 2, 2 * s.f + s.w)); },
@@ -197,7 +194,6 @@ constexpr Laws kLaws[] = {
      .longest_wait = 2,
      .least = least_zero_bubble},
     {.allows = fills_pipeline,  // V-min
-     .held_input = [](const Pipeline& pipe, int) { return std::min(std::floor(pipe.pp / 3.0) + 1, count(pipe)); },
      .held = [](const Pipeline& pipe,
                 int) { return std::min(std::floor(pipe.pp / 3.0) + (pipe.pp % 3 == 2 ? 2 : 1), count(pipe)); },
      .time = zero_bubble,
@@ -207,14 +203,14 @@ constexpr Laws kLaws[] = {
      .least = least_zero_bubble},
     {.allows =
          [](const Pipeline& pipe) { return pipe.pp % 2 == 0 && pipe.micro_batches % 2 == 0 && fills_twice(pipe); },
-     .held_input = [](const Pipeline& pipe, int) { return std::min(pipe.pp + 1.0, count(pipe)); },  // DualPipe
+     .held = [](const Pipeline& pipe, int) { return std::min(pipe.pp + 1.0, count(pipe)); },  // DualPipe
      .time = dualpipe,
      .hops =
          [](const Pipeline& pipe) {
            return exposed(std::max(1.0, 1.5 * pipe.pp - 3), count(pipe) * (pipe.pp - 1) / pipe.pp);
          }},
     {.allows = fills_twice,  // DualPipeV
-     .held_input = [](const Pipeline& pipe, int) { return std::min(pipe.pp + 0.5, count(pipe)); },
+     .held = [](const Pipeline& pipe, int) { return std::min(pipe.pp + 0.5, count(pipe)); },
      .time = dualpipe,
      .hops =
          [](const Pipeline& pipe) { return exposed(2.0 * pipe.pp - 4, 2 * count(pipe) * (pipe.pp - 1) / pipe.pp); }},
@@ -234,10 +230,10 @@ const Laws& laws_of(Schedule schedule) { return kLaws[static_cast<std::size_t>(s
 
 double in_flight(const Pipeline& pipe, int rank) {
   const Laws& laws = laws_of(pipe.schedule);
-  return (laws.held != nullptr ? laws.held : laws.held_input)(pipe, rank);
+  return (laws.held != nullptr ? laws.held : laws.held)(pipe, rank);
 }
 
-double in_flight_input(const Pipeline& pipe, int rank) { return laws_of(pipe.schedule).held_input(pipe, rank); }
+double in_flight_input(const Pipeline& pipe, int rank) { return laws_of(pipe.schedule).held(pipe, rank); }
 
 PipelineTime pipeline_time(const Pipeline& pipe, std::span<const StageTime> stages, const Hops& hops) {
   const Totals sum = totals(stages);

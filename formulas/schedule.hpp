@@ -43,9 +43,6 @@ struct StageTime {
 /// the weight gradient is done; this counts all of them that long, which is safe.
 [[nodiscard]] double in_flight(const Pipeline& pipeline, int rank);
 
-/// The same, counted only until the input gradient is done: what a schedule with split backward frees early.
-[[nodiscard]] double in_flight_input(const Pipeline& pipeline, int rank);
-
 /// Makespan of the pipeline, split so that `busy + bubble + hop` is the whole.
 struct PipelineTime {
   Seconds busy{};    ///< work of the bottleneck stage, all micro-batches

@@ -82,13 +82,6 @@ StateBytes state_bytes(const Training& training, int zero) {
   return megatron(training, m);
 }
 
-RealBytes resident_bytes(const Training& training, int zero, double shard) {
-  const StateBytes bytes = state_bytes(training, zero);
-  const StateShares share = state_shares(zero, shard, training.stack.states);
-  return bytes.weights * share.weights + bytes.grads * share.grads +
-         (bytes.master + bytes.moments + bytes.optimizer_grads) * share.optimizer;
-}
-
 RealBytes frozen_weight_bytes(const Training& training) {
   // 4 bits, an 8-bit scale for 64 weights, an fp32 scale for 256 of those
   if (training.task == Task::Qlora) return RealBytes(0.5 + 1.0 / 64 + 4.0 / (64 * 256));

@@ -36,9 +36,6 @@ struct StateShares {
   return {weights ? part : 1.0, zero >= 2 ? part : 1.0, zero >= 1 ? part : 1.0};
 }
 
-/// Bytes per parameter resident between steps, for tables and tests.
-[[nodiscard]] RealBytes resident_bytes(const Training& training, int zero, double shard);
-
 /// GPU generations that differ in workspaces, and in what an fp8 GEMM can read.
 enum class GpuGeneration { Ampere, Hopper, Blackwell };
 

@@ -14,15 +14,23 @@ Training with(StateLayout states, int grad_bytes = 4) {
   return training;
 }
 
+/// Bytes of a parameter between steps.
+RealBytes resident(const Training& training, int zero, double shard) {
+  const StateBytes bytes = state_bytes(training, zero);
+  const StateShares share = state_shares(zero, shard, training.stack.states);
+  return bytes.weights * share.weights + bytes.grads * share.grads +
+         (bytes.master + bytes.moments + bytes.optimizer_grads) * share.optimizer;
+}
+
 TEST_CASE("Megatron: 18, 6 + 12/d, and the bf16 buffer's fp32 copy at the step") {
   const Training training = with(StateLayout::Megatron);
-  CHECK(resident_bytes(training, 0, 64).value == 18);
-  CHECK(resident_bytes(training, 1, 64).value == 6.1875);
-  CHECK(resident_bytes(training, 2, 64).value == 2 + 16.0 / 64);  // Meta's: bf16 weights whole
-  CHECK(resident_bytes(training, 3, 64).value == 18.0 / 64);
+  CHECK(resident(training, 0, 64).value == 18);
+  CHECK(resident(training, 1, 64).value == 6.1875);
+  CHECK(resident(training, 2, 64).value == 2 + 16.0 / 64);  // Meta's: bf16 weights whole
+  CHECK(resident(training, 3, 64).value == 18.0 / 64);
   const Training narrow = with(StateLayout::Megatron, 2);
-  CHECK(resident_bytes(narrow, 0, 1).value == 16);
-  CHECK(resident_bytes(narrow, 1, 64).value == 4.1875);
+  CHECK(resident(narrow, 0, 1).value == 16);
+  CHECK(resident(narrow, 1, 64).value == 4.1875);
   CHECK(state_bytes(narrow, 1).step.value == 4);
   CHECK(state_bytes(training, 1).step.value == 0);
 }
@@ -30,38 +38,38 @@ TEST_CASE("Megatron: 18, 6 + 12/d, and the bf16 buffer's fp32 copy at the step")
 TEST_CASE("fp32 training has no master copy") {
   Training training = with(StateLayout::Megatron);
   training.precision = Precision::Fp32;
-  CHECK(resident_bytes(training, 0, 1).value == 16);
-  CHECK(resident_bytes(training, 1, 64).value == 8.125);
+  CHECK(resident(training, 0, 1).value == 16);
+  CHECK(resident(training, 1, 64).value == 8.125);
 }
 
 TEST_CASE("precision-aware optimizer") {
   Training training = with(StateLayout::Megatron);
   training.precision_aware = true;
   training.moment1_bytes = training.moment2_bytes = 2;  // DeepSeek-V3's
-  CHECK(resident_bytes(training, 1, 8).value == 6 + 8.0 / 8);
+  CHECK(resident(training, 1, 8).value == 6 + 8.0 / 8);
   training.master_bytes = 2;  // low 16 bits only
-  CHECK(resident_bytes(training, 1, 8).value == 6 + 6.0 / 8);
+  CHECK(resident(training, 1, 8).value == 6 + 6.0 / 8);
   training.grad_bytes = 2;
   CHECK(state_bytes(training, 1).step.value == 0);
 }
 
 TEST_CASE("DeepSpeed's own estimator: 2 + 18/N, 18/N") {
   const Training training = with(StateLayout::DeepSpeed, 2);
-  CHECK(resident_bytes(training, 1, 64).value == 4 + 16.0 / 64);
-  CHECK(resident_bytes(training, 2, 64).value == 2 + 18.0 / 64);
-  CHECK(resident_bytes(training, 3, 64).value == 18.0 / 64);
-  CHECK(resident_bytes(training, 2, 64).value * 70e9 == doctest::Approx(160.95e9).epsilon(0.02));
-  CHECK(resident_bytes(training, 0, 64).value == 16);  // fp32 gradients only while it steps
+  CHECK(resident(training, 1, 64).value == 4 + 16.0 / 64);
+  CHECK(resident(training, 2, 64).value == 2 + 18.0 / 64);
+  CHECK(resident(training, 3, 64).value == 18.0 / 64);
+  CHECK(resident(training, 2, 64).value * 70e9 == doctest::Approx(160.95e9).epsilon(0.02));
+  CHECK(resident(training, 0, 64).value == 16);  // fp32 gradients only while it steps
   CHECK(state_bytes(training, 0).step.value == 4);
   CHECK(state_bytes(training, 2).step.value == 0);  // its partition's gradients are fp32 already
   CHECK(state_bytes(training, 3).step.value == 4);
   // The bf16 optimizer accumulates whole fp32 gradients: BLOOM.
-  CHECK(resident_bytes(with(StateLayout::DeepSpeed), 1, 8).value == 8 + 12.0 / 8);
+  CHECK(resident(with(StateLayout::DeepSpeed), 1, 8).value == 8 + 12.0 / 8);
 }
 
 TEST_CASE("fully_shard: 16/N") {
-  CHECK(resident_bytes(with(StateLayout::Fsdp2), 3, 64).value == 16.0 / 64);
-  CHECK(resident_bytes(with(StateLayout::MegatronFsdp), 3, 8).value == 18.0 / 8);
+  CHECK(resident(with(StateLayout::Fsdp2), 3, 64).value == 16.0 / 64);
+  CHECK(resident(with(StateLayout::MegatronFsdp), 3, 8).value == 18.0 / 8);
 }
 
 TEST_CASE("optimizers: what takes the place of Adam's eight bytes") {

@@ -112,7 +112,6 @@ TEST_CASE("textbook forms are the planner's laws at equal stages") {
     for (int rank = 0; rank < p; ++rank) {
       const double r = rank;
       CHECK(in_flight({Schedule::OneFOneB, p, 1, m}, rank) == in_flight_1f1b({stages, batches, r}));
-      CHECK(in_flight_input({Schedule::ZbH2, p, 1, m}, rank) == in_flight_zb_h2({stages, batches, r}));
       CHECK(v * in_flight({Schedule::Interleaved, p, v, m}, rank) ==
             Approx(in_flight_interleaved({stages, batches, chunks, stages, r})));
     }

@@ -15,6 +15,7 @@
 #include "presets/config_json.hpp"
 #include "presets/store.hpp"
 #include "presets/unmodelled.hpp"
+#include "tests/presets/stored_elements.hpp"
 
 namespace {
 

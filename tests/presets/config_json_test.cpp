@@ -11,6 +11,7 @@
 #include "formulas/parameters.hpp"
 #include "presets/store.hpp"
 #include "presets/yaml.hpp"
+#include "tests/presets/stored_elements.hpp"
 
 using plan::Model;
 

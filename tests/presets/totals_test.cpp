@@ -6,7 +6,7 @@
 #include "formulas/parameters.hpp"
 #include "presets/reader.hpp"
 #include "presets/yaml.hpp"
-#include "tests/presets/fp8_scales.hpp"
+#include "tests/presets/stored_elements.hpp"
 
 using plan::Model;
 using plan::ModelParameters;

@@ -1,8 +1,29 @@
 #pragma once
 
+// Elements that the files of a checkpoint hold beside its parameters.
+
+#include <cstdint>
+
 #include "formulas/model.hpp"
 
 namespace plan {
+
+/// Load-balancing biases of the routers, prediction modules included.
+inline std::int64_t score_bias_elements(const Model& model) {
+  const auto of_kind = [&](int kind) {
+    const Layer& layer = model.kinds[static_cast<std::size_t>(kind)];
+    return layer.ffn == Ffn::Moe && layer.moe.score_bias ? layer.moe.experts : 0;
+  };
+  std::int64_t sum = 0;
+  for (const int kind : model.layers) sum += of_kind(kind);
+  for (const int kind : model.mtp.kinds) sum += model.mtp.depth * of_kind(kind);
+  return sum;
+}
+
+/// Copies of embedding and head that some checkpoints store with the prediction modules (Mtp::own_embedding).
+inline std::int64_t mtp_copies(const Model& model) {
+  return model.mtp.own_embedding ? 2 * model.vocab * model.hidden * model.mtp.depth : 0;
+}
 
 /// fp32 scales of a checkpoint in 128 x 128 blocks: sum of ceil(out/128) ceil(in/128) over the linears that are
 /// stored in FP8. Embedding, head, router, norms and the projection of a prediction module are not.
