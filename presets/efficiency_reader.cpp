@@ -114,68 +114,67 @@ void read_gemm(yaml::Map map, const Scale& scale, Gpu& gpu) {
   gpu.gemm[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(orientation)] = std::move(table);
 }
 
-void read_sustained(yaml::Map root, Gpu& gpu) {
-  yaml::Map map = root.map("sustained", yaml::kOptional);
+/// A section that the file may leave out, and that states its source.
+template <class Read>
+void read_section(yaml::Map& root, std::string_view name, const Read& read) {
+  yaml::Map map = root.map(name, yaml::kOptional);
   if (map.node().kind != yaml::Kind::Map) return;
   std::string source;
   map.text("source", source);
-  for (std::size_t i = 0; i < kDTypes; ++i)
-    map.number(kDTypeNames[i].name, gpu.sustained[i], {0.1, kMostSustained}, yaml::kOptional);
+  read(map);
   map.finish();
+}
+
+void read_sustained(yaml::Map root, Gpu& gpu) {
+  read_section(root, "sustained", [&](yaml::Map& map) {
+    for (std::size_t i = 0; i < kDTypes; ++i)
+      map.number(kDTypeNames[i].name, gpu.sustained[i], {0.1, kMostSustained}, yaml::kOptional);
+  });
 }
 
 void read_orientations(yaml::Map root, Gpu& gpu) {
-  yaml::Map map = root.map("orientation_ratio", yaml::kOptional);
-  if (map.node().kind != yaml::Kind::Map) return;
-  std::string source;
-  map.text("source", source);
-  for (std::size_t i = 0; i < kDTypes; ++i) {
-    yaml::Map row = map.map(kDTypeNames[i].name, yaml::kOptional);
-    if (row.node().kind != yaml::Kind::Map) continue;
-    for (int o = 1; o < kOrientations; ++o)
-      row.number(kOrientationNames[o].name, gpu.orientation_ratio[i][static_cast<std::size_t>(o)], {0.1, 2});
-    row.finish();
-  }
-  map.finish();
+  read_section(root, "orientation_ratio", [&](yaml::Map& map) {
+    for (std::size_t i = 0; i < kDTypes; ++i) {
+      yaml::Map row = map.map(kDTypeNames[i].name, yaml::kOptional);
+      if (row.node().kind != yaml::Kind::Map) continue;
+      for (int o = 1; o < kOrientations; ++o)
+        row.number(kOrientationNames[o].name, gpu.orientation_ratio[i][static_cast<std::size_t>(o)], {0.1, 2});
+      row.finish();
+    }
+  });
 }
 
 void read_grouped(yaml::Map root, const Scale& scale, Gpu& gpu) {
-  yaml::Map map = root.map("grouped_gemm", yaml::kOptional);
-  if (map.node().kind != yaml::Kind::Map) return;
-  std::string source;
-  map.text("source", source);
-  for (int o = 0; o < kOrientations; ++o) {
-    yaml::Map row = map.map(kOrientationNames[o].name);
-    GroupedGemmFit& fit = gpu.grouped_gemm[static_cast<std::size_t>(o)];
-    row.quantity("per_expert", fit.per_expert, yaml::kNotNegative);
-    row.quantity("rate", fit.rate);
-    row.quantity("bandwidth", fit.bandwidth);
-    row.finish();
-    fit.rate = fit.rate * scale.half;
-    fit.bandwidth = fit.bandwidth * scale.memory;
-    fit.provenance = scale.of(Provenance::Fitted);
-  }
-  map.finish();
+  read_section(root, "grouped_gemm", [&](yaml::Map& map) {
+    for (int o = 0; o < kOrientations; ++o) {
+      yaml::Map row = map.map(kOrientationNames[o].name);
+      GroupedGemmFit& fit = gpu.grouped_gemm[static_cast<std::size_t>(o)];
+      row.quantity("per_expert", fit.per_expert, yaml::kNotNegative);
+      row.quantity("rate", fit.rate);
+      row.quantity("bandwidth", fit.bandwidth);
+      row.finish();
+      fit.rate = fit.rate * scale.half;
+      fit.bandwidth = fit.bandwidth * scale.memory;
+      fit.provenance = scale.of(Provenance::Fitted);
+    }
+  });
 }
 
 void read_attention(yaml::Map root, const Scale& scale, Gpu& gpu) {
-  yaml::Map map = root.map("attention", yaml::kOptional);
-  if (map.node().kind != yaml::Kind::Map) return;
-  std::string source;
-  map.text("source", source);
-  for (int pass = 0; pass < 2; ++pass) {
-    yaml::Map row = map.map(pass == 0 ? "forward" : "backward");
-    AttentionFit& fit = gpu.attention[static_cast<std::size_t>(pass)];
-    row.quantity("floor", fit.t0);
-    row.quantity("rate", fit.rate);
-    row.number("s0", fit.s0, yaml::kNotNegative);
-    row.number("b0", fit.b0, yaml::kNotNegative);
-    row.number("d0", fit.d0, yaml::kNotNegative);
-    row.finish();
-    fit.rate = fit.rate * scale.half;
-    fit.provenance = scale.of(Provenance::Fitted);
-  }
-  map.finish();
+  read_section(root, "attention", [&](yaml::Map& map) {
+    for (int pass = 0; pass < 2; ++pass) {
+      yaml::Map row = map.map(pass == 0 ? "forward" : "backward");
+      AttentionFit& fit = gpu.attention[static_cast<std::size_t>(pass)];
+      row.quantity("floor", fit.t0);
+      row.quantity("rate", fit.rate);
+      row.number("s0", fit.s0, yaml::kNotNegative);
+      row.number("b0", fit.b0, yaml::kNotNegative);
+      row.number("d0", fit.d0, yaml::kNotNegative);
+      row.finish();
+      fit.rate = fit.rate * scale.half;
+      fit.provenance = scale.of(Provenance::Fitted);
+    }
+  });
 }
 
 void read_curve(yaml::Map map, const std::vector<double>& bytes, const Scale& scale, Gpu& gpu) {
@@ -203,16 +202,13 @@ void read_curve(yaml::Map map, const std::vector<double>& bytes, const Scale& sc
 }
 
 void read_collectives(yaml::Map root, const Scale& scale, Gpu& gpu) {
-  yaml::Map map = root.map("collectives", yaml::kOptional);
-  if (map.node().kind != yaml::Kind::Map) return;
-  std::string source;
-  map.text("source", source);
-  const std::vector<double> bytes = numbers(map, "bytes", 1);
-  if (!ascending(bytes)) map.reader().error(map.node(), "bad_value", "the sizes of a collective curve must ascend");
-  gpu.collectives.clear();
-  for (const yaml::Node* node : map.list("curves"))
-    read_curve(map.reader().map(*node, "collectives.curves"), bytes, scale, gpu);
-  map.finish();
+  read_section(root, "collectives", [&](yaml::Map& map) {
+    const std::vector<double> bytes = numbers(map, "bytes", 1);
+    if (!ascending(bytes)) map.reader().error(map.node(), "bad_value", "the sizes of a collective curve must ascend");
+    gpu.collectives.clear();
+    for (const yaml::Node* node : map.list("curves"))
+      read_curve(map.reader().map(*node, "collectives.curves"), bytes, scale, gpu);
+  });
 }
 
 }  // namespace

@@ -110,17 +110,28 @@ std::string JsonConfig::text_or(std::string_view key, std::string assumed) {
   return assumed;
 }
 
-std::vector<std::string> JsonConfig::words(std::string_view key) {
-  std::vector<std::string> out;
+template <class T>
+std::vector<T> JsonConfig::list(std::string_view key, bool (*is)(const nlohmann::json&), std::string_view what) {
+  std::vector<T> out;
   const nlohmann::json* value = find(key);
   if (value == nullptr) return out;
   bool right = value->is_array();
   for (const nlohmann::json& item : *value) {
-    right = right && item.is_string();
-    if (right) out.push_back(item.get<std::string>());
+    right = right && is(item);
+    if (right) out.push_back(item.get<T>());
   }
-  if (!right) error(key, "bad_value", fmt::format("`{}` is not a list of words", key));
+  if (!right) error(key, "bad_value", fmt::format("`{}` is not a list of {}", key, what));
   return out;
+}
+
+std::vector<std::string> JsonConfig::words(std::string_view key) {
+  return list<std::string>(
+      key, [](const nlohmann::json& item) { return item.is_string(); }, "words");
+}
+
+std::vector<std::int64_t> JsonConfig::sizes(std::string_view key) {
+  return list<std::int64_t>(
+      key, [](const nlohmann::json& item) { return item.is_number_integer(); }, "whole numbers");
 }
 
 std::vector<std::string> JsonConfig::layers(std::string_view key, std::int64_t depth, Keys known) {
@@ -132,19 +143,6 @@ std::vector<std::string> JsonConfig::layers(std::string_view key, std::int64_t d
       error(key, "bad_value",
             fmt::format("`{}` has `{}`, which is no layer of this family", key, yaml::printable(word)),
             {fmt::format("its layers are {}", fmt::join(known, ", "))});
-  return out;
-}
-
-std::vector<std::int64_t> JsonConfig::sizes(std::string_view key) {
-  std::vector<std::int64_t> out;
-  const nlohmann::json* value = find(key);
-  if (value == nullptr) return out;
-  bool right = value->is_array();
-  for (const nlohmann::json& item : *value) {
-    right = right && item.is_number_integer();
-    if (right) out.push_back(item.get<std::int64_t>());
-  }
-  if (!right) error(key, "bad_value", fmt::format("`{}` is not a list of whole numbers", key));
   return out;
 }
 

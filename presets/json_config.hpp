@@ -58,6 +58,9 @@ class JsonConfig {
 
  private:
   const nlohmann::json* find(std::string_view key) const;
+  /// The elements of a list of which `is` holds; a mistake, which calls them `what`, if it has others.
+  template <class T>
+  std::vector<T> list(std::string_view key, bool (*is)(const nlohmann::json&), std::string_view what);
 
   const nlohmann::json* object_;
   std::string_view text_;  ///< from the object's own position on

@@ -175,6 +175,8 @@ class Reader {
   /// An error about what was to be a number; where separators of thousands are all that is wrong, it says what to
   /// write.
   void not_a_number(const Node& at, std::string message);
+  /// An error, and false, where the number lies outside of the range.
+  bool in_range(const Node& node, std::string_view what, double number, Range range);
   Place place(const Node& at) const;
 
   bool failed() const { return !errors_.empty(); }

@@ -150,17 +150,20 @@ void Reader::not_a_number(const Node& node, std::string message) {
         plain ? std::vector{fmt::format("write `{}`", printable(*plain))} : std::vector<std::string>{});
 }
 
+bool Reader::in_range(const Node& node, std::string_view what, double number, Range range) {
+  if (number >= range.least && number <= range.most) return true;
+  error(node, "out_of_range",
+        fmt::format("`{}` is out of range: {:g} to {:g} make sense", what, range.least, range.most));
+  return false;
+}
+
 bool Reader::integer(const Node& node, std::string_view what, std::int64_t& out, Range range) {
   const std::optional<double> number = node.kind == Kind::Scalar ? parse_number(node.text) : std::nullopt;
   if (!number || *number != std::floor(*number)) {
     not_a_number(node, fmt::format("`{}` is not a whole number", what));
     return false;
   }
-  if (*number < range.least || *number > range.most) {
-    error(node, "out_of_range",
-          fmt::format("`{}` is out of range: {:g} to {:g} make sense", what, range.least, range.most));
-    return false;
-  }
+  if (!in_range(node, what, *number, range)) return false;
   const std::optional<std::int64_t> value = parse_integer(node.text);
   if (!value) {  // 4e3: a number, but nobody writes a width so
     error(node, "bad_value", fmt::format("`{}` is not written as a whole number", what));
@@ -176,11 +179,7 @@ bool Reader::number(const Node& node, std::string_view what, double& out, Range 
     not_a_number(node, fmt::format("`{}` is not a number", what));
     return false;
   }
-  if (*value < range.least || *value > range.most) {
-    error(node, "out_of_range",
-          fmt::format("`{}` is out of range: {:g} to {:g} make sense", what, range.least, range.most));
-    return false;
-  }
+  if (!in_range(node, what, *value, range)) return false;
   out = *value;
   return true;
 }

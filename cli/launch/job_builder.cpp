@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "formulas/layer_kinds.hpp"
 #include "formulas/names.hpp"
 #include "planner/nearest.hpp"
 #include "planner/problem/axes.hpp"
@@ -202,13 +203,10 @@ std::string plan_line(const Plan& plan) {
                             micro_batches(plan.problem.training.global_batch, l.dp, l.micro_batch), l.micro_batch);
 }
 
-bool same_layers(const Model& a, const Model& b) {
-  if (a.hidden != b.hidden || a.vocab != b.vocab || a.tied != b.tied || a.layers.size() != b.layers.size())
-    return false;
-  for (std::size_t i = 0; i < a.layers.size(); ++i)
-    if (!alike(a.kinds[static_cast<std::size_t>(a.layers[i])], b.kinds[static_cast<std::size_t>(b.layers[i])]))
-      return false;
-  return true;
+bool has_layers_of(std::string_view preset, const Model& model) {
+  const Result<Found<Model>> found = load_model(preset, StoreOptions::from_environment());
+  if (!found || found->value.vocab != model.vocab || found->value.tied != model.tied) return false;
+  return layer_by_layer(found->value, model, [](const Layer& a, const Layer& b) { return alike(a, b); });
 }
 
 std::string hub_name(const Plan& plan) {

@@ -78,8 +78,18 @@ class JobBuilder {
 /// `llama3-405b on 512 h100-sxm: tp 8, pp 8, dp 8`, for the head of a file.
 [[nodiscard]] std::string plan_line(const Plan& plan);
 
-/// Whether two models have the same layers, whatever their names and defaults. Prediction modules do not count.
-[[nodiscard]] bool same_layers(const Model& a, const Model& b);
+/// Whether a preset has the layers of the model, whatever their names and defaults. Prediction modules do not count.
+[[nodiscard]] bool has_layers_of(std::string_view preset, const Model& model);
+
+/// The row of a framework's table of models whose preset has the layers of the model; nullptr: it knows none such.
+template <class Row>
+[[nodiscard]] const Row* row_of_model(std::span<const Row> rows, const Model& model) {
+  for (const Row& row : rows)  // by name first: reading every preset takes time
+    if (row.preset == model.name && has_layers_of(row.preset, model)) return &row;
+  for (const Row& row : rows)
+    if (has_layers_of(row.preset, model)) return &row;
+  return nullptr;
+}
 
 /// Name on the Hugging Face hub, the file that the model was read from, or its own name.
 [[nodiscard]] std::string hub_name(const Plan& plan);

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "cli/launch/maxtext.hpp"
-#include "presets/store.hpp"
 
 namespace plan::maxtext {
 namespace {
@@ -65,17 +64,7 @@ constexpr Quantization kQuantizations[] = {{Precision::Fp8Delayed, "te_fp8_delay
 std::span<const ModelName> model_names() { return kModels; }
 std::span<const Quantization> quantizations() { return kQuantizations; }
 
-const ModelName* name_of(const Model& model) {
-  const StoreOptions store = StoreOptions::from_environment();
-  const auto has_layers = [&](const ModelName& row) {
-    const Result<Found<Model>> preset = load_model(row.preset, store);
-    return preset && same_layers(preset->value, model);
-  };
-  for (const ModelName& row : kModels)
-    if (row.preset == model.name && has_layers(row)) return &row;
-  const auto found = std::find_if(std::begin(kModels), std::end(kModels), has_layers);
-  return found == std::end(kModels) ? nullptr : found;
-}
+const ModelName* name_of(const Model& model) { return row_of_model(model_names(), model); }
 
 std::vector<MeshAxis> split_axes(std::vector<MeshAxis> inner_to_outer, int slice) {
   int left = slice;

@@ -73,16 +73,6 @@ bool same_feed_forward(const Layer& a, const Layer& b) {
           a.moe.shared_width == b.moe.shared_width && a.moe.latent == b.moe.latent);
 }
 
-/// Whether `same` holds for the layers of two models, one by one.
-template <class Same>
-bool layer_by_layer(const Model& a, const Model& b, Same same) {
-  if (a.hidden != b.hidden || a.layers.size() != b.layers.size()) return false;
-  for (std::size_t i = 0; i < a.layers.size(); ++i)
-    if (!same(a.kinds[static_cast<std::size_t>(a.layers[i])], b.kinds[static_cast<std::size_t>(b.layers[i])]))
-      return false;
-  return true;
-}
-
 bool same_shape(const Model& a, const Model& b) {
   return layer_by_layer(a, b, [](const Layer& one, const Layer& other) {
     return same_mixer(one, other) && same_feed_forward(one, other);

@@ -7,7 +7,6 @@
 
 #include "cli/launch/torchtitan.hpp"
 #include "formulas/text.hpp"
-#include "presets/store.hpp"
 
 namespace plan::torchtitan {
 namespace {
@@ -37,18 +36,7 @@ constexpr Flavor kFlavors[] = {
 
 std::span<const Flavor> flavors() { return kFlavors; }
 
-const Flavor* flavor_of(const Model& model) {
-  const StoreOptions store = StoreOptions::from_environment();
-  const auto has_layers = [&](const Flavor& flavor) {
-    const Result<Found<Model>> preset = load_model(flavor.preset, store);
-    return preset && same_layers(preset->value, model);
-  };
-  // By name first: reading every preset takes time.
-  for (const Flavor& flavor : kFlavors)
-    if (flavor.preset == model.name && has_layers(flavor)) return &flavor;
-  const auto found = std::find_if(std::begin(kFlavors), std::end(kFlavors), has_layers);
-  return found == std::end(kFlavors) ? nullptr : found;
-}
+const Flavor* flavor_of(const Model& model) { return row_of_model(flavors(), model); }
 
 const ScheduleRow* find_schedule(std::string_view word) {
   for (const ScheduleRow& row : kScheduleRows)

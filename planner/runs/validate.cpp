@@ -72,13 +72,6 @@ ScoredRun score_run(const Run& run, const Catalogue& catalogue, const ValidateOp
   return scored;
 }
 
-ErrorScore error_score(const std::vector<Compared>& pairs) {
-  std::vector<double> absolute, signed_errors;
-  for (const Compared& pair : pairs) absolute.push_back(std::abs(pair.error())), signed_errors.push_back(pair.error());
-  return {static_cast<int>(pairs.size()), quantile(absolute, 0.5), mean(absolute), quantile(absolute, 0.9),
-          mean(signed_errors)};
-}
-
 FitScore fit_score(const std::vector<const ScoredRun*>& runs) {
   int total[2] = {0, 0}, right[2] = {0, 0};
   for (const ScoredRun* run : runs)
@@ -127,8 +120,8 @@ SuiteScore suite_score(const std::vector<const ScoredRun*>& runs) {
     if (run->memory)
       memories[run->run.memory_kind].push_back(*run->memory), memory_hits.push_back(run->memory->covered());
   }
-  score.step_time = error_score(times);
-  for (const auto& [kind, pairs] : memories) score.memory[kind] = error_score(pairs);
+  score.step_time = score_errors(times);
+  for (const auto& [kind, pairs] : memories) score.memory[kind] = score_errors(pairs);
   score.fit = fit_score(runs);
   score.ranking = ranking_score(runs);
   score.coverage = {mean(time_hits), mean(memory_hits), static_cast<int>(time_hits.size()),
@@ -185,7 +178,12 @@ std::optional<double> memory_reading(const std::string& kind, const Estimate& es
   return predicted_memory(kind, estimate);
 }
 
-ErrorScore score_errors(const std::vector<Compared>& pairs) { return error_score(pairs); }
+ErrorScore score_errors(const std::vector<Compared>& pairs) {
+  std::vector<double> absolute, signed_errors;
+  for (const Compared& pair : pairs) absolute.push_back(std::abs(pair.error())), signed_errors.push_back(pair.error());
+  return {static_cast<int>(pairs.size()), quantile(absolute, 0.5), mean(absolute), quantile(absolute, 0.9),
+          mean(signed_errors)};
+}
 
 double quantile(std::vector<double> values, double q) {
   if (values.empty()) return 0;

@@ -82,6 +82,8 @@ struct ValidateOptions {
 /// The peak that a kind of memory figure shows, in bytes; nullopt for a kind that says too little.
 [[nodiscard]] std::optional<double> memory_reading(const std::string& kind, const Estimate& estimate);
 
+/// Median, mean and 90th percentile of the relative errors of predictions against measurements, as ratios, and their
+/// bias.
 [[nodiscard]] ErrorScore score_errors(const std::vector<Compared>& pairs);
 
 /// Quantile by linear interpolation between order statistics; 0 for no values.
