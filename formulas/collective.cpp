@@ -320,12 +320,12 @@ V trained_message(const Cluster& cluster, const CollectiveLaw& law, Seconds meas
     if (law.transfer > Seconds())
       transfer =
           symbol<V>("w", wire, "bytes on the wire per byte of size", "nccl-tests") *
-          symbol<V>("S", size.value, "bytes of the tensor", kKernelShape) /
+          symbol<V>("S", size.value, "bytes of the tensor", kShapeOrigin) /
           symbol<V>("W", wire * size.value / law.transfer.value, "bytes a second that large messages approach", origin);
     V seconds = message_law<V>(law, transfer, origin);
     if (const double over = law.time() > Seconds() ? measured / law.time() : 1; over != 1)
       seconds = seconds * symbol<V>("k", over, "measured over this law, at this size", origin);
-    return seconds / symbol<V>("eta", share, "share of that rate that training reaches", "cluster's constants");
+    return seconds / symbol<V>("eta", share, "share of that rate that training reaches", kConstantsOrigin);
   }
 }
 

@@ -210,7 +210,7 @@ V share_of_rate(const char* name, double share, const char* meaning, const char*
   return share == 1 ? V(1.0) : symbol<V>(name, share, meaning, origin);
 }
 
-/// Of an aligned GEMM of a type that the GPU has.
+/// Seconds of a product whose dimensions suit the GPU's tiles, in a format that it multiplies in.
 template <class V>
 V aligned_gemm_law(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
   const auto& tables = gpu.gemm[index(dtype)];
@@ -222,7 +222,7 @@ V aligned_gemm_law(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientat
     kept.rate = fit.rate * gpu.sustained[index(dtype)];
     return roofline_law<V>(kept, product_flops<V>(shape),
                            symbol<V>("B", gemm_bytes(shape, dtype, orientation).value,
-                                     "bytes: operands once, the result once", kKernelShape));
+                                     "bytes: operands once, the result once", kShapeOrigin));
   }
   const double ratio = own ? 1 : gpu.orientation_ratio[index(dtype)][index(orientation)];
   return product_flops<V>(shape) /
@@ -241,7 +241,7 @@ V gemm_law(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orie
   if (shape.m * shape.n * shape.k * shape.batch <= 0) return V(0.0);
   return aligned_gemm_law<V>(gpu, shape, dtype, orientation) /
          share_of_rate<V>("v", alignment_share(shape, dtype, orientation),
-                          "share that rows off multiples of 16 bytes leave", kKernelShape);
+                          "share that rows off multiples of 16 bytes leave", kShapeOrigin);
 }
 template double gemm_law<double>(const Gpu&, const GemmShape&, DType, Orientation);
 template Traced gemm_law<Traced>(const Gpu&, const GemmShape&, DType, Orientation);

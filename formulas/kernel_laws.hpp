@@ -13,11 +13,10 @@ namespace plan {
 
 /// Origin of what was measured of a GPU; who prints it knows which one.
 inline constexpr const char* kMeasuredKernels = "measured kernels";
-inline constexpr const char* kKernelShape = "model and layout";
 
 /// Bytes a second of a memory whose data sheet nobody entered, and FLOP/s of a matrix unit.
 inline constexpr double kUnknownRate = 1e12;
-/// Of the data sheet.
+/// Bytes a second of a GPU's memory by its data sheet.
 inline BytesPerSecond memory_rate(const Gpu& gpu) {
   return gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth : BytesPerSecond(kUnknownRate);
 }
@@ -25,10 +24,10 @@ inline BytesPerSecond memory_rate(const Gpu& gpu) {
 /// FLOPs of one matrix product, or of a batch of them.
 template <class V>
 V product_flops(const GemmShape& shape) {
-  const V one = 2.0 * symbol<V>("m", shape.m, "rows of the result", kKernelShape) *
-                symbol<V>("n", shape.n, "its columns", kKernelShape) *
-                symbol<V>("k", shape.k, "length of the sums", kKernelShape);
-  return shape.batch == 1 ? one : one * symbol<V>("b", shape.batch, "products at once", kKernelShape);
+  const V one = 2.0 * symbol<V>("m", shape.m, "rows of the result", kShapeOrigin) *
+                symbol<V>("n", shape.n, "its columns", kShapeOrigin) *
+                symbol<V>("k", shape.k, "length of the sums", kShapeOrigin);
+  return shape.batch == 1 ? one : one * symbol<V>("b", shape.batch, "products at once", kShapeOrigin);
 }
 
 /// A roofline with a soft knee: t0 + ((flops / rate)^norm + (bytes / bandwidth)^norm)^(1/norm).
@@ -50,17 +49,17 @@ extern template Traced gemm_law<Traced>(const Gpu&, const GemmShape&, DType, Ori
 /// computing and reading the weights add up as sides of a right angle.
 template <class V>
 V grouped_law(const GroupedGemmFit& fit, const GemmShape& shape, RealBytes moved) {
-  const V experts = symbol<V>("E", shape.batch, "experts of the rank", kKernelShape);
-  const V flops = 2.0 * symbol<V>("m", shape.m, "rows of each", kKernelShape) *
-                  symbol<V>("n", shape.n, "width out", kKernelShape) *
-                  symbol<V>("k", shape.k, "width in", kKernelShape) * experts;
-  const V bytes = symbol<V>("B", moved.value, "bytes: tokens once, every expert's weight once", kKernelShape);
+  const V experts = symbol<V>("E", shape.batch, "experts of the rank", kShapeOrigin);
+  const V flops = 2.0 * symbol<V>("m", shape.m, "rows of each", kShapeOrigin) *
+                  symbol<V>("n", shape.n, "width out", kShapeOrigin) *
+                  symbol<V>("k", shape.k, "width in", kShapeOrigin) * experts;
+  const V bytes = symbol<V>("B", moved.value, "bytes: tokens once, every expert's weight once", kShapeOrigin);
   return experts * symbol<V>("t_e", fit.per_expert.value, "seconds of an expert's launch", kMeasuredKernels) +
          soft_sum(flops / symbol<V>("F", fit.rate.value, "FLOP/s of large products", kMeasuredKernels),
                   bytes / symbol<V>("W", fit.bandwidth.value, "bytes a second", kMeasuredKernels), V(2.0));
 }
 
-/// The same on a GPU, by its own fit or one derived from its dense products.
+/// The products of experts on a GPU, by its own fit or one derived from its dense products.
 template <class V>
 V grouped_gemm_law(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation);
 extern template Traced grouped_gemm_law<Traced>(const Gpu&, const GemmShape&, DType, Orientation);
@@ -72,10 +71,10 @@ template <class V>
 V attention_law(const AttentionFit& fit, const AttentionWork& work, bool backward) {
   constexpr double kBackwardFlops = 2.5;  // five products against two
   constexpr double kFittedDim = 128;      // head size of every published table
-  const V batch = symbol<V>("b", work.batch, "sequences", kKernelShape);
-  const V heads = symbol<V>("a", work.heads, "query heads on the rank", kKernelShape);
-  const V seq = symbol<V>("s", work.seq, "queries of a sequence on the rank", kKernelShape);
-  const V context = symbol<V>("c", work.context, "keys that an average query sees", kKernelShape);
+  const V batch = symbol<V>("b", work.batch, "sequences", kShapeOrigin);
+  const V heads = symbol<V>("a", work.heads, "query heads on the rank", kShapeOrigin);
+  const V seq = symbol<V>("s", work.seq, "queries of a sequence on the rank", kShapeOrigin);
+  const V context = symbol<V>("c", work.context, "keys that an average query sees", kShapeOrigin);
   const V dim = symbol<V>("d", std::max(work.qk_dim, work.v_dim), "width of a head", "model");
   const V forward = 4.0 * batch * heads * seq * context * dim;
   const V flops = backward ? kBackwardFlops * forward : forward;
@@ -96,6 +95,19 @@ V memory_bound_law(const Gpu& gpu, const V& bytes, const V& kernels) {
   const V rate = symbol<V>("e", gpu.memory_efficiency, "share of the bandwidth that kernels reach", "GPU preset") *
                  symbol<V>("W", memory_rate(gpu).value, "bytes a second of memory", "GPU preset");
   return bytes / rate + kernels * symbol<V>("t_0", gpu.kernel_floor.value, "least seconds of a kernel", "GPU preset");
+}
+
+/// The chunked scan of Mamba or DeltaNet, `runs` times.
+template <class V>
+V scan_law(const V& runs, Flops flops, double rate) {
+  return runs * symbol<V>("F", flops.value, "FLOPs of the chunked scan", kShapeOrigin) /
+         symbol<V>("A", rate, "FLOP/s of its small products", kConstantsOrigin);
+}
+
+/// What the GPU waits for a host that needs `launches` seconds for its launches: the part that no work hides.
+template <class V>
+V launch_wait_law(const V& launches, double busy) {
+  return launches - symbol<V>("w", busy, "seconds of these kernels and messages", "plan explain compute");
 }
 
 /// A collective: latency and `transfer`, seconds of its bytes at the rate of large messages, with a soft knee.

@@ -15,6 +15,10 @@
 /// what `plan explain` prints. So an explanation is the computation itself and cannot leave anything over.
 namespace plan {
 
+/// Where symbols of laws come from, as explanations print it.
+inline constexpr const char* kShapeOrigin = "model and layout";
+inline constexpr const char* kConstantsOrigin = "cluster's constants";
+
 class Traced;
 
 /// A symbol of an equation: its letter, its value, what it means and where the value came from ("model", "layout"), or

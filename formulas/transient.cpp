@@ -174,8 +174,7 @@ template <class V>
 HeadMemoryOf<V> head_of(const RankSizes<V>& n) {
   const Layout& layout = n.layout;
   const bool split = n.training.stack.vocab_parallel_loss;
-  const V rows =
-      symbol<V>("V", vocab_rows(n.model, n.training, layout), "rows of the head on the rank", "model and layout");
+  const V rows = symbol<V>("V", vocab_rows(n.model, n.training, layout), "rows of the head on the rank", kShapeOrigin);
   const V logits = split ? n.tokens * rows : n.tokens * rows * n.t;
   HeadMemoryOf<V> out;
   if (layout.sequence_parallel) out.resident = n.element * (n.tokens * n.hidden);

@@ -16,10 +16,10 @@ V tax_of(const Problem& problem) {
   return symbol<V>("x", problem.cluster.calibration.overlap_tax,
                    "what hidden time costs of itself, as kernels share "
                    "the GPU",
-                   "cluster's constants");
+                   kConstantsOrigin);
 }
 
-/// Of two stages the one that is waited for.
+/// Keeps of two stages the one that takes longer, for which the other waits.
 template <class V>
 void keep_longer(V& longest, const V& other) {
   if (value_of(other) > value_of(longest)) longest = other;

@@ -139,16 +139,16 @@ V Evaluator::list_copies(const ShardingMessage& message, const Cluster& cluster)
   if (!problem_.training.stack.shards_in_lists) return V(0.0);
   const Calibration& fit = cluster.calibration;
   const auto passes = [&](double count) {
-    const V copied = count * symbol<V>("y", message.bytes, "bytes of the tensors", "model and layout");
+    const V copied = count * symbol<V>("y", message.bytes, "bytes of the tensors", kShapeOrigin);
     return memory_bound_law<V>(cluster.gpu, copied, V(0.0)) /
-           symbol<V>("c", fit.memory_bound, "share of that rate that training reaches", "cluster's constants");
+           symbol<V>("c", fit.memory_bound, "share of that rate that training reaches", kConstantsOrigin);
   };
   if (message.op == Collective::AllReduce) return passes(6);
   // A view launches nothing and is taken to cost the host half of a call that does.
   constexpr double kCalls = 1 + 0.5;
   const V launches = kCalls * symbol<V>("q", message.parts, "messages of a pass", "layout") *
                      symbol<V>("g", message.group.size, "ranks of the group", "layout") *
-                     symbol<V>("h", fit.kernel_gap_us, "microseconds of a launch", "cluster's constants") * 1e-6;
+                     symbol<V>("h", fit.kernel_gap_us, "microseconds of a launch", kConstantsOrigin) * 1e-6;
   return launches + passes(message.op == Collective::AllGather ? 3 : 2);
 }
 
@@ -191,8 +191,8 @@ V step_seconds(const Training& training, const Cluster& cluster, const Stepped& 
                   expert / symbol<V>("d_e", what.expert_owners, "ranks that share the states of experts", "layout");
   const V away = symbol<V>("o", offload.optimizer, "share of the states in host memory", "optimizer");
   const V adam = offload.optimizer > 0 ? 34.0 * (1.0 - away) : V(34.0);
-  const V reached = symbol<V>("c", cluster.calibration.memory_bound, "share of that rate that training reaches",
-                              "cluster's constants");
+  const V reached =
+      symbol<V>("c", cluster.calibration.memory_bound, "share of that rate that training reaches", kConstantsOrigin);
   const V kernels = symbol<V>("n", 20.0, "kernels", "stack");
   V seconds = memory_bound_law<V>(gpu, 4.0 * (dense + expert) + adam * owned, kernels) / reached;
   if (training.local.any())

@@ -25,16 +25,17 @@ struct KernelTime {
   const char* what = "";                 ///< Memory: the work
   double rows = 0, width = 0, each = 0;  ///< Memory: elements, and bytes read and written of each
   double kernels = 0;                    ///< Memory, Launches
-  double flops = 0, rate = 0;            ///< Scan; Launches: seconds of one
+  Flops flops{};                         ///< Scan
+  double rate = 0;                       ///< Scan: FLOP/s; Launches: seconds of one
   double busy = 0;                       ///< Launches: seconds that the GPU works meanwhile
 };
 
 /// The kernels whose times a layer kind's compute consists of; forward, input and weight gradient add up to
 /// LayerCost's.
 [[nodiscard]] std::vector<KernelTime> layer_kernels(const Problem& problem, const Split& split, int kind);
-/// Those of the embedding, at the front of the pipeline.
+/// The kernels of the embedding, at the front of the pipeline.
 [[nodiscard]] std::vector<KernelTime> embedding_kernels(const Problem& problem, const Split& split);
-/// Those of output projection and loss at its end, with prediction modules.
+/// The kernels of output projection and loss at its end, with prediction modules.
 [[nodiscard]] std::vector<KernelTime> head_kernels(const Problem& problem, const Split& split);
 
 }  // namespace plan

@@ -241,7 +241,7 @@ double LayerBuilder::launch_time(double kernels) const {
 
 void LayerBuilder::wait_for_launches() {
   const auto wait = [&](Phase& phase, KernelTime::Pass pass, double kernels, double busy) {
-    const double idle = std::max(0.0, launch_time(kernels) - busy);
+    const double idle = std::max(0.0, launch_wait_law<double>(launch_time(kernels), busy));
     phase.compute += idle;
     if (idle > 0) cost_.waiting = std::max(cost_.waiting, idle / phase.total());
     tell({.law = KernelTime::Law::Launches,

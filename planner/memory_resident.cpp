@@ -7,8 +7,6 @@
 namespace plan {
 namespace {
 
-constexpr const char* kShape = "model and layout";
-
 /// DeepSpeed's default bucket, in elements.
 constexpr double kReduceBucket = 5e8;
 
@@ -31,13 +29,13 @@ V MemoryModel::dummy_gradients(unsigned owners) const {
   for (const Shape& shape : shapes_) {
     if (!(shape.owners & owners)) continue;
     ++number;
-    bytes = bytes + 2.0 * symbol<V>("r", number, shape.rows, "rows of a weight on the rank", kShape) *
-                        symbol<V>("c", number, shape.columns, "its columns", kShape);
+    bytes = bytes + 2.0 * symbol<V>("r", number, shape.rows, "rows of a weight on the rank", kShapeOrigin) *
+                        symbol<V>("c", number, shape.columns, "its columns", kShapeOrigin);
   }
   return bytes;
 }
 
-/// Of the layer kind whose graphs need most.
+/// The pool of CUDA graphs of parts of a layer: that of the layer kind whose graphs need most.
 Traced MemoryModel::traced_graph_pool() const {
   Traced most = 0.0;
   for (const Layer& layer : problem_->model.kinds) {
@@ -88,7 +86,7 @@ V MemoryModel::resident_law(const Layout& layout, int rank, const StageContent& 
     // where they are reduced beside backward, two in turn
     const double trained = sums.trained_dense + sums.trained_expert + sums.ends;
     const V bucket = smaller(symbol<V>("b", kReduceBucket, "elements of a bucket of gradients", "stack"),
-                             symbol<V>("P", trained, "parameters of the rank", kShape));
+                             symbol<V>("P", trained, "parameters of the rank", kShapeOrigin));
     bytes = bytes + (training_.stack.overlap_grad_reduce ? 2.0 : 1.0) * 2.0 * bucket;
   }
   return bytes;
@@ -106,8 +104,7 @@ template <class V>
 V MemoryModel::reserve_law(const V& held, const V& hole, const V& pool) const {
   const Stack& stack = problem_->training.stack;
   const char* pages = stack.expandable_segments ? "with expandable segments" : "without expandable segments";
-  return symbol<V>("u", problem_->cluster.calibration.allocator_reserve, "against what is usual",
-                   "cluster's constants") *
+  return symbol<V>("u", problem_->cluster.calibration.allocator_reserve, "against what is usual", kConstantsOrigin) *
              symbol<V>("f", allocator_reserve(stack.expandable_segments), pages, "stack") * held +
          hole + pool;
 }
@@ -134,9 +131,10 @@ Traced MemoryModel::traced_reserve(const Layout& layout, int rank, const StageCo
   if (held.pool > 0) {
     const Traced pool = lettered<Traced>("p", gather_pool<Traced>(total.block, ends_.head_parameters),
                                          "pool that gathers fill on their own stream", "bytes");
-    const Traced forward = symbol<Traced>("G", held.forward, "weights gathered while a layer's forward runs", kShape);
+    const Traced forward =
+        symbol<Traced>("G", held.forward, "weights gathered while a layer's forward runs", kShapeOrigin);
     const Traced embedding =
-        symbol<Traced>("E", held.embedding, "gathered when the embedding's gradient appears", kShape);
+        symbol<Traced>("E", held.embedding, "gathered when the embedding's gradient appears", kShapeOrigin);
     left = pool_left<Traced>(instant.pool, pool, forward, embedding);
   }
   return reserve_law<Traced>(alive, hole, left);

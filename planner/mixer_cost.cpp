@@ -189,15 +189,13 @@ void LayerBuilder::scan(const ScanCore& core) {
 
 void LayerBuilder::add_scan(Flops flops) {
   const double rate = scan_rate();
-  add_forward({.compute = flops.value / rate}, 0);
-  cost_.backward_input.compute += 2 * flops.value / rate;
-  for (const double times : {1.0, 2.0})
-    tell({.law = KernelTime::Law::Scan,
-          .pass = times == 1 ? KernelTime::Pass::Forward : KernelTime::Pass::Backward,
-          .seconds = times * flops.value / rate,
-          .runs = times,
-          .flops = flops.value,
-          .rate = rate});
+  const auto time = [&](KernelTime::Pass pass, double runs) {
+    const double seconds = scan_law<double>(runs, flops, rate);
+    tell({.law = KernelTime::Law::Scan, .pass = pass, .seconds = seconds, .runs = runs, .flops = flops, .rate = rate});
+    return seconds;
+  };
+  add_forward({.compute = time(KernelTime::Pass::Forward, 1)}, 0);
+  cost_.backward_input.compute += time(KernelTime::Pass::Backward, 2);
 }
 
 double LayerBuilder::scan_rate() const {
@@ -336,9 +334,9 @@ V exchange_seconds(const Cluster& cluster, const Exchange& exchange, const V& al
   if (!exchange.by_node) return all_to_all * uneven;
   const V network = send_seconds<V>(cluster, exchange.remote, cluster.scale_up_size());
   const V local =
-      symbol<V>("S", exchange.sent.value, "bytes that the rank sends", "model and layout") /
+      symbol<V>("S", exchange.sent.value, "bytes that the rank sends", kShapeOrigin) /
       symbol<V>("W", cluster.gpu.scale_up.value, "bytes a second inside the domain", "GPU preset") /
-      symbol<V>("eta", cluster.calibration.scale_up, "share of that rate that training reaches", "cluster's constants");
+      symbol<V>("eta", cluster.calibration.scale_up, "share of that rate that training reaches", kConstantsOrigin);
   return larger(lettered<V>("r", network, "one copy of a token a node, over the network", "s"),
                 lettered<V>("l", local, "all copies, inside the domain", "s")) *
          uneven;

@@ -33,8 +33,8 @@ V loader_mask(const Training& training, const Layout& layout) {
 /// Most bytes of the pool that FSDP2's gathers fill on their own stream, which serves nothing else.
 template <class V>
 V gather_pool(double block, double head) {
-  return larger(4.0 * symbol<V>("B", block, "parameters of the largest layer on the rank", "model and layout"),
-                2.0 * symbol<V>("H", head, "parameters of the head on the rank", "model and layout"));
+  return larger(4.0 * symbol<V>("B", block, "parameters of the largest layer on the rank", kShapeOrigin),
+                2.0 * symbol<V>("H", head, "parameters of the head on the rank", kShapeOrigin));
 }
 
 /// What of that pool is in use at a moment.

@@ -13,8 +13,6 @@ namespace plan {
 namespace {
 
 using Law = KernelTime::Law;
-constexpr const char* kShape = "model and layout";
-constexpr const char* kConstants = "cluster's constants";
 constexpr std::array<const char*, 3> kPasses = {"forward", "input gradient", "weight gradient"};
 constexpr std::array<const char*, 3> kPassNames = {"f", "b", "w"};
 
@@ -23,18 +21,19 @@ std::string tables_of(const Gpu& gpu) {
 }
 
 Traced reached(const KernelTime& k) {
-  return symbol<Traced>("eta", k.share, "share of the rate measured alone that training reaches", kConstants);
+  return symbol<Traced>("eta", k.share, "share of the rate measured alone that training reaches", kConstantsOrigin);
 }
 
 Traced traffic(const KernelTime& k) {
-  return symbol<Traced>("x", k.rows, "rows", kShape) * symbol<Traced>("y", k.width, "elements of a row", kShape) *
+  return symbol<Traced>("x", k.rows, "rows", kShapeOrigin) *
+         symbol<Traced>("y", k.width, "elements of a row", kShapeOrigin) *
          symbol<Traced>("b", k.each, "bytes read and written of each", "stack");
 }
 
 /// The law that gave a kernel its time, with its equation.
 Traced law_of(const Gpu& gpu, const KernelTime& k) {
   const bool backward = k.pass == KernelTime::Pass::Backward;
-  const Traced runs = k.runs == 1 ? Traced(1.0) : symbol<Traced>("r", k.runs, "times", kShape);
+  const Traced runs = k.runs == 1 ? Traced(1.0) : symbol<Traced>("r", k.runs, "times", kShapeOrigin);
   const auto kernels = [&](const char* whose) { return symbol<Traced>("n", k.kernels, whose, "stack"); };
   switch (k.law) {
     case Law::Gemm: return runs * gemm_law<Traced>(gpu, k.shape, k.dtype, k.orientation) / reached(k);
@@ -42,13 +41,11 @@ Traced law_of(const Gpu& gpu, const KernelTime& k) {
     case Law::Attention:
       return runs * attention_law<Traced>(attention_fit(gpu, backward), k.work, backward) / reached(k);
     case Law::Memory: return memory_bound_law<Traced>(gpu, traffic(k), kernels("kernels")) / reached(k);
-    case Law::Scan:
-      return runs * symbol<Traced>("F", k.flops, "FLOPs of the chunked scan", kShape) /
-             symbol<Traced>("A", k.rate, "FLOP/s of its small products", kConstants);
+    case Law::Scan: return scan_law<Traced>(runs, k.flops, k.rate);
     case Law::Launches:
-      return kernels("kernels that the host launches") *
-                 symbol<Traced>("g", k.rate, "seconds of a launch", kConstants) -
-             symbol<Traced>("w", k.busy, "seconds of these kernels and messages", "plan explain compute");
+      return launch_wait_law<Traced>(kernels("kernels that the host launches") *
+                                         symbol<Traced>("g", k.rate, "seconds of a launch", kConstantsOrigin),
+                                     k.busy);
   }
   return 0.0;
 }

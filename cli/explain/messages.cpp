@@ -18,8 +18,6 @@
 namespace plan {
 namespace {
 
-constexpr const char* kShape = "model and layout";
-
 /// "all_gather" -> "ag": the initials, numbered when taken.
 std::string short_name(std::string_view op, const std::vector<ExplainedSymbol>& taken) {
   std::string out;
@@ -51,7 +49,7 @@ Traced law_of(const Cluster& cluster, const Message& message) {
   return alone * symbol<Traced>("v", slower,
                                 "of its time beside the products of a layer, with which it shares SMs "
                                 "and memory",
-                                "cluster's constants");
+                                kConstantsOrigin);
 }
 
 constexpr const char* kMessageLaw = "plan formula collective-time; man plan-preset, collectives";
@@ -115,7 +113,7 @@ Explanation of_each_part(const SlowestStage& slowest, const std::vector<MetPart>
     if (each == 0) continue;
     const std::string times = fmt::format("l_{}", i + 1);
     sum.give({times, parts[i].times, "times that a micro-batch meets a layer of a kind, or an end", "layout"});
-    sum.add(times + "*", {fmt::format("{}_{}", letter, i + 1), each, meaning, kShape});
+    sum.add(times + "*", {fmt::format("{}_{}", letter, i + 1), each, meaning, kShapeOrigin});
     covered += parts[i].times * each;
   }
   sum.give({"n", slowest.times, "micro-batches that the stage works one after another", "layout and schedule"});

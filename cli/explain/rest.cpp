@@ -131,7 +131,7 @@ Result<Explanation> explain_straggler(const Plan& plan, int) {
   return explained(
       "waiting for the slowest rank", "sigma*z*t", terms.straggler.value, "s",
       {{"sigma", plan.problem.cluster.calibration.jitter, "deviation of one rank's step, share of the step",
-        "cluster's constants"},
+        kConstantsOrigin},
        {"z", slowest_of(ranks), fmt::format("expected maximum of {} standard normal variables", ranks), "layout"},
        {"t", (terms.total() - terms.straggler).value, "seconds of all other terms", {}}},
       "order statistics of the normal distribution; sigma fitted to published runs", {other_terms(plan)});
@@ -164,7 +164,7 @@ Result<Explanation> explain_optimizer_step(const Plan& plan, int) {
   ExplainedSum sum;
   sum.add("", "seconds to read and write gradients and states", longest_step(plan));
   sum.add({"f", plan.problem.cluster.calibration.fixed_step_ms * 1e-3, "seconds a step: data, logging, gradient norm",
-           "cluster's constants"});
+           kConstantsOrigin});
   return explained("time of the optimizer step", sum.equation, plan.best.terms.optimizer.value, "s",
                    std::move(sum.symbols), "f fitted to published runs", std::move(sum.parts));
 }

@@ -13,7 +13,6 @@ namespace plan {
 namespace {
 
 constexpr const char* kLayout = "layout";
-constexpr const char* kModel = "model and layout";
 constexpr const char* kFrom = "precision and optimizer";
 
 /// Which parameters are asked for.
@@ -27,8 +26,8 @@ bool of_products(Which which) { return which == Which::Products || which == Whic
 void add_weight(ExplainedSum& sum, const Weight& weight, const std::string& n, const Layout& layout) {
   const double rows = weight.rows_on_rank(layout.tp, layout.etp);
   const std::string what = fmt::format("{}{}", weight.what, weight.matrix() ? ": rows on the rank" : "");
-  if (!weight.matrix()) return sum.add({"r_" + n, rows, what, kModel});
-  sum.give({"r_" + n, rows, what, kModel});
+  if (!weight.matrix()) return sum.add({"r_" + n, rows, what, kShapeOrigin});
+  sum.give({"r_" + n, rows, what, kShapeOrigin});
   sum.add(fmt::format("r_{}*", n),
           {"c_" + n, weight.columns_on_rank(layout.tp, layout.etp), "its columns on the rank", "model"});
 }
@@ -93,13 +92,13 @@ void add_ends(ExplainedSum& sum, const Plan& plan, const StageRank& rank) {
   const bool second = head && rank.content.mtp > 0;
   if (rank.content.mtp > 0) {
     sum.give({"D", static_cast<double>(rank.content.mtp), "prediction modules of the stage", "model"});
-    sum.add("D*", {"M", ends.mtp_parameters, "projection and norms of one", kModel});
+    sum.add("D*", {"M", ends.mtp_parameters, "projection and norms of one", kShapeOrigin});
   }
-  if (embedding || second) sum.add({"E", ends.embedding_parameters, "embedding on the rank", kModel});
-  if (head) sum.add({"H", ends.head_parameters, "output projection and last norm on the rank", kModel});
+  if (embedding || second) sum.add({"E", ends.embedding_parameters, "embedding on the rank", kShapeOrigin});
+  if (head) sum.add({"H", ends.head_parameters, "output projection and last norm on the rank", kShapeOrigin});
   if (head && (embedding || second) && ends.shared_parameters > 0) {
     sum.equation += " - S";
-    sum.give({"S", ends.shared_parameters, "of them, what the tied embedding holds already", kModel});
+    sum.give({"S", ends.shared_parameters, "of them, what the tied embedding holds already", kShapeOrigin});
   }
 }
 

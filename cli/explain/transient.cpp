@@ -12,7 +12,6 @@
 namespace plan {
 namespace {
 
-constexpr const char* kShape = "model and layout";
 constexpr const char* kSources = "TransformerEngine, Megatron-LM and PyTorch sources; measured peaks";
 
 double value(Bytes bytes) { return static_cast<double>(bytes.value); }
@@ -133,16 +132,16 @@ void add_work(ExplainedSum& sum, const Plan& plan, const StageRank& rank, const 
   const char* backward = "gradients and rebuilt tensors of one layer";
   const char* forward = "alive while one layer's forward runs";
   if (rank.instant == "layer backward") {
-    if (chunks) return sum.add({"b", activity.backward, backward, kShape});
+    if (chunks) return sum.add({"b", activity.backward, backward, kShapeOrigin});
     if (activity.backward > 0) add_part(sum, "", named("b", backward_work(plan, rank, activity.backward)));
   } else if (rank.instant == "loss") {
     add_part(sum, "", named("b", loss_work(plan, rank)));
   } else if (rank.instant == "head backward") {
-    sum.add({"b", ends.head_backward, "gradients of logits and of the head's input", kShape});
+    sum.add({"b", ends.head_backward, "gradients of logits and of the head's input", kShapeOrigin});
   } else if (rank.instant == "embedding backward") {
-    sum.add({"b", activity.embedding_transient, "the embedding's gradient and what it came from", kShape});
+    sum.add({"b", activity.embedding_transient, "the embedding's gradient and what it came from", kShapeOrigin});
   } else {
-    if (chunks) return sum.add({"b", activity.forward, forward, kShape});
+    if (chunks) return sum.add({"b", activity.forward, forward, kShapeOrigin});
     if (activity.forward > 0) add_part(sum, "", named("b", forward_work(plan, rank)));
   }
 }
@@ -150,13 +149,13 @@ void add_work(ExplainedSum& sum, const Plan& plan, const StageRank& rank, const 
 /// Weights that are whole while it runs.
 void add_gathered(ExplainedSum& sum, const std::string& instant, const ShardedMemory& sharded) {
   if (instant == "layer backward")
-    sum.add({"w", sharded.backward, "weights and gradients gathered for it", kShape});
+    sum.add({"w", sharded.backward, "weights and gradients gathered for it", kShapeOrigin});
   else if (instant == "loss" || instant == "head backward")
-    sum.add({"w", sharded.head, "weights gathered for it", kShape});
+    sum.add({"w", sharded.head, "weights gathered for it", kShapeOrigin});
   else if (instant == "embedding backward")
-    sum.add({"w", sharded.embedding, "weights and gradients gathered for it", kShape});
+    sum.add({"w", sharded.embedding, "weights and gradients gathered for it", kShapeOrigin});
   else
-    sum.add({"w", sharded.forward, "weights gathered for it", kShape});
+    sum.add({"w", sharded.forward, "weights gathered for it", kShapeOrigin});
 }
 
 /// What is alive at the instant at which the stage peaks.
@@ -168,7 +167,8 @@ Explanation alive_at_peak(const Plan& plan, int stage) {
   if (rank.instant == "optimizer step") {
     sum.add({"s", sharded.step, "added by the optimizer for its own duration", "optimizer"});
   } else if (rank.instant == "head reduction") {
-    sum.add({"w", sharded.head_reduced, "the head's weights, gathered, and its gradient in what is reduced", kShape});
+    sum.add(
+        {"w", sharded.head_reduced, "the head's weights, gathered, and its gradient in what is reduced", kShapeOrigin});
   } else {
     add_work(sum, plan, rank, rank.model.activity(layout, rank.content, rank.sums, rank.held));
     add_gathered(sum, rank.instant, sharded);
