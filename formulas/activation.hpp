@@ -113,7 +113,7 @@ using Fates = std::uint32_t;
 /// Bytes left when the whole layer is rebuilt from its input: 2 N h, split by sequence parallelism.
 [[nodiscard]] RealBytes layer_checkpoint(const Model& model, const Training& training, const Layout& layout);
 
-/// Of one element of a tensor that is kept only as the input of a GEMM.
+/// Bytes of one element of a tensor that is kept only as the input of a GEMM: in the format that the GEMM reads.
 [[nodiscard]] RealBytes gemm_input_bytes(Precision precision);
 
 /// One tensor of a layer's ledger with its equation: bytes of a micro-batch on the rank.

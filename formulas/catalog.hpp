@@ -17,7 +17,7 @@ namespace plan {
 /// my_formulas()` in its header and add one line to `kGroups` in catalog.cpp. The equation test then covers it.
 [[nodiscard]] std::span<const CatalogGroup> catalog_groups();
 
-/// The same, group after group.
+/// Every entry of the catalog, group after group.
 [[nodiscard]] std::span<const CatalogEntry> catalog();
 
 /// nullptr if there is no formula of that name.

@@ -96,7 +96,7 @@ inline constexpr double kLeastP = 0.1, kMostP = 10;  ///< of curves that are rea
 /// Point-to-point send of `bytes` between two GPUs that tier `tier` is the innermost to hold, 0 the scale-up domain.
 [[nodiscard]] Seconds hop_time(const Cluster& cluster, RealBytes bytes, std::size_t tier);
 
-/// The same to the rank `stride` away: the slowest hop round a ring of `ranks`.
+/// Send of `bytes` to the rank `stride` away: the slowest hop round a ring of `ranks`.
 [[nodiscard]] Seconds send_time(const Cluster& cluster, RealBytes bytes, int stride, int ranks = 2);
 
 /// Innermost tier that holds the whole group.

@@ -23,7 +23,7 @@ inline constexpr bool kRowForEach = []<std::size_t... I>(std::index_sequence<I..
 }
 (std::make_index_sequence<Rows>());
 
-/// The same of bits.
+/// Is there a row for every enumerator of a set of bits, from 1 on?
 template <class E, std::size_t Rows>
 inline constexpr bool kRowForEachBit = []<std::size_t... I>(std::index_sequence<I...>) {
   return (... && is_enumerator<static_cast<E>(1u << I)>()) && !is_enumerator<static_cast<E>(1u << Rows)>();

@@ -28,6 +28,7 @@ inline constexpr KernelChain kRotaryChain{4 + 4 + 2 + 4 + 6, 4 + 4 + 2 + 4 + 6};
 /// silu(a) b: activation and product; two products and the activation's own gradient.
 inline constexpr KernelChain kGatedChain{4 + 6, 6 + 6 + 6};
 
+/// What a norm runs kernel by kernel; nothing where one kernel does all of it.
 [[nodiscard]] inline KernelChain norm_chain(const Model& model, const Stack& stack) {
   return model.norm == Norm::Rms && !stack.fused_norms ? kRmsNormChain : KernelChain{};
 }

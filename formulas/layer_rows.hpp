@@ -73,7 +73,7 @@ struct AttentionWidths {
   V q = 0.0, k = 0.0, v = 0.0;
 };
 
-/// Of a mixer without attention.
+/// The widths of a mixer without attention: nothing.
 template <class V>
 AttentionWidths<V> no_attention(const Layer&, const V&) {
   return {};
@@ -85,7 +85,7 @@ struct ScanWidths {
   V in = 0.0, out = 0.0;
 };
 
-/// Of a mixer without a scan.
+/// The widths of a mixer without a scan: nothing.
 template <class V>
 ScanWidths<V> no_scan(const Layer&, const V&, const V&) {
   return {};
@@ -113,7 +113,7 @@ struct MixerRow {
   Traced (*traced_core_flops)(const Layer&, double seq, Mask);
   AttentionWidths<double> (*widths)(const Layer&, const double& t) = no_attention<double>;
   AttentionWidths<Traced> (*traced_widths)(const Layer&, const Traced& t) = no_attention<Traced>;
-  /// Of `c` context ranks.
+  /// What the scan of one of `t` tensor ranks exchanges for heads among `c` context ranks.
   ScanWidths<double> (*scan_widths)(const Layer&, const double& t, const double& c) = no_scan<double>;
   ScanWidths<Traced> (*traced_scan_widths)(const Layer&, const Traced& t, const Traced& c) = no_scan<Traced>;
   /// Whether cp context ranks can each take whole heads of what one of tp tensor ranks scans.
@@ -128,6 +128,7 @@ struct FfnRow {
   LayerPartRow part;
 };
 
+/// The row of a mixer, of a feed-forward, and what runs in the core of a layer's mixer.
 [[nodiscard]] inline const MixerRow& mixer_row(Mixer mixer) { return *kMixerRows[static_cast<std::size_t>(mixer)]; }
 [[nodiscard]] inline const FfnRow& ffn_row(Ffn ffn) { return *kFfnRows[static_cast<std::size_t>(ffn)]; }
 [[nodiscard]] inline MixerCore core_of(const Layer& layer) { return mixer_row(layer.mixer).core; }

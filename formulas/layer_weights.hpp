@@ -63,6 +63,7 @@ class LayerWeights {
   std::size_t size_ = 0;
 };
 
+/// All weights of a layer in whole elements, before any rank takes its share; norms around mixer and feed-forward last.
 [[nodiscard]] LayerWeights layer_weights(const Model& model, const Layer& layer);
 
 // One mixer or FFN each; `h` is the hidden width.

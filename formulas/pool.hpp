@@ -28,6 +28,7 @@ struct PooledCluster {
   std::optional<Tier> link{};     ///< between any two, where stated
   std::vector<PoolLink> links{};  ///< between two of them, instead of `link`
 
+  /// GPUs of all pools together.
   [[nodiscard]] int gpus() const {
     int sum = 0;
     for (const Pool& pool : pools) sum += pool.gpus;

@@ -11,7 +11,7 @@ Group Replicas::some(int count, int step) const {
   if (rows == 1) return {count, stride * step};
   if (row == 1) return {count, pitch * step};
   if (step % row == 0) return {count, pitch * (step / row)};
-  // Of each row the part that the steps reach, if they cut every row the same way.
+  // Members of the group in each row, if the steps cut every row the same way.
   const int of_row = row % step == 0 ? row / step : 1;
   if (count <= of_row) return {count, stride * step};
   const int near = std::gcd(count, of_row);

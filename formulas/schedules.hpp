@@ -107,6 +107,7 @@ static_assert([] {
   return true;
 }());
 
+/// What a schedule is: its row of the table above.
 [[nodiscard]] constexpr const ScheduleRow& schedule_row(Schedule schedule) {
   return kScheduleRows[static_cast<std::size_t>(schedule)];
 }

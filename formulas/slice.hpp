@@ -18,6 +18,7 @@ inline constexpr int kTorusAxes = 3;
 /// Chips along each axis; 1 for an axis that is not there.
 using SliceShape = std::array<int, kTorusAxes>;
 
+/// Chips of a slice of that shape.
 [[nodiscard]] constexpr int chips_of(const SliceShape& shape) { return shape[0] * shape[1] * shape[2]; }
 
 /// What slices of a kind of chip exist. A fact of its preset; nothing is stated for GPUs behind switches.

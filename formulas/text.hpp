@@ -12,6 +12,7 @@ namespace plan {
 [[nodiscard]] constexpr char lower_case(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 [[nodiscard]] constexpr char upper_case(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 
+/// A text with every ASCII letter in lower case, or in capitals.
 [[nodiscard]] inline std::string lowered(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), lower_case);
   return text;

@@ -34,7 +34,7 @@ double gather_load(const TorusGroup& group) {
   return worst;
 }
 
-/// The same for each byte of a rank's whole buffer.
+/// Seconds times rate that the busiest link needs for each byte of a rank's whole buffer in an all-to-all.
 double exchange_load(const TorusGroup& group) {
   double worst = 0;
   for (int i = 0; i < group.count; ++i) {

@@ -46,13 +46,16 @@ struct OuterAxis {
 /// Every schedule is the same without stages, but a fixed one asks for them, as a fixed group does for interleaving.
 [[nodiscard]] std::vector<Schedule> schedule_choices(const Problem& problem, int pp);
 
+/// Ranks that may share one copy of the states, the fixed number alone where there is one; 0: all replicas.
 [[nodiscard]] std::vector<int> shard_choices(const Problem& problem, const Layout& run);
 
+/// Stages of ZeRO that the search tries.
 [[nodiscard]] std::vector<int> zero_choices(const Problem& problem);
 
 /// Without sharding there is nothing to divide.
 [[nodiscard]] std::size_t shards_under(const Problem& problem, int zero, const std::vector<int>& shards);
 
+/// Chunks that each rank of the family may hold under a schedule.
 [[nodiscard]] std::vector<int> chunks_per_rank(const Problem& problem, const Layout& family, Schedule schedule);
 
 /// Ways to recompute that a model offers, whatever the framework.

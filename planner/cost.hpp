@@ -64,8 +64,9 @@ struct LayerCost {
   double split_penalty = 0;  ///< extra tp time when a schedule separates weight gradients from input gradients
   Phase last{};              ///< part of `forward`: the layer's last product, which no backward pass reads
   RealBytes offloaded{};     ///< sent to the host in forward and fetched in backward
-  double paired_ep =
-      0;  ///< ep time of both passes that another micro-batch leaves exposed, or what launches take beyond all work
+  /// Where another micro-batch runs beside this one: what is left exposed of the all-to-alls of both passes, or, if the
+  /// host needs longer to launch the pair than the GPU to run it, by how much.
+  double paired_ep = 0;
   double waiting = 0;  ///< largest share of a pass, or of a pair of them, that the GPU waits for the host's launches
   std::vector<Message> messages{};
   /// Seconds of a micro-batch that another one beside it cannot hide.
@@ -111,7 +112,8 @@ class CostModel {
     const LayerCost& cost = layers_[static_cast<std::size_t>(kind)];
     return prunes_ ? cost.forward + -1.0 * cost.last : cost.forward;
   }
-  /// The same for the modules of a RecomputeModule bit set.
+  /// Extra forward work before the backward of one layer when only the modules of a RecomputeModule bit set are
+  /// recomputed.
   [[nodiscard]] Phase selective_recompute(int kind, std::uint16_t modules) const;
 
  private:

@@ -31,9 +31,10 @@ class Draws {
   std::vector<double> fastest_{};   ///< by draw; seconds
 };
 
-/// Of the steps of layouts; those that share a split share its costs.
+/// What the steps of layouts go to, in their order. Layouts that share a split share its costs, which are computed
+/// once.
 [[nodiscard]] std::vector<Terms> terms_of(const Problem& problem, const std::vector<Layout>& layouts);
-/// Of one, whose split has these costs.
+/// What the step of one layout goes to, whose split has these costs.
 [[nodiscard]] Terms terms_of(const Problem& problem, const CostModel& costs, const Layout& layout);
 
 }  // namespace plan

@@ -43,7 +43,7 @@ class FamilyWalk {
   /// Is it legal at this level? If not, it counts.
   bool passes(const Layout& layout, Level level);
 
-  /// Of the GPUs' divisors those of what is left of them.
+  /// The divisors of what is left of the GPUs once other axes have taken theirs, found among the divisors of all.
   std::vector<int> divisors_of(std::int64_t left) const;
 
   const Problem& problem_;

@@ -83,12 +83,12 @@ std::int64_t visit_families(const Problem& problem, Tally& tally, std::int64_t m
 /// The family's layout run so, with the layers of the chunks that the user fixed.
 [[nodiscard]] Layout run_of(const Problem& problem, const Layout& family, const Pipelining& run);
 
-/// Inner choices of a family; illegal ones are tallied likewise.
+/// Inner choices of a family, and of one of its runs; illegal ones are tallied as families are.
 [[nodiscard]] std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally,
                                                      InnerSpace& inner);
 [[nodiscard]] std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& run, Tally& tally,
                                                         InnerSpace& inner);
-/// The same, once.
+/// Both for who asks about one family only, without an InnerSpace to keep what families share.
 [[nodiscard]] std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& family, Tally& tally);
 [[nodiscard]] std::vector<Sharding> enumerate_shardings(const Problem& problem, const Layout& run, Tally& tally);
 

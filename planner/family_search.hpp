@@ -30,10 +30,10 @@ struct LeastTime {
   Seconds longest{};      ///< of one micro-batch alone on the rank with the most layers
   double waits = 1;       ///< for each second of work, with what the slowest rank adds
   StageTime whole{};      ///< of `alone`, the parts, without those waits
-  /// Of a step under the schedule and chunks of `run`.
+  /// Seconds that a step takes at least under the schedule and chunks of `run`.
   [[nodiscard]] Seconds of_run(const Layout& run, std::int64_t micro_batches) const;
-  /// The same if recomputation takes `more` of each micro-batch on all ranks together; `steps` is least_steps()
-  /// of the run.
+  /// Seconds that it takes at least if recomputation takes `more` of each micro-batch on all ranks together; `steps` is
+  /// least_steps() of the run.
   [[nodiscard]] Seconds of_run(const Layout& run, std::int64_t micro_batches, double steps, Seconds more) const;
 };
 
@@ -249,9 +249,9 @@ class FamilySearch {
   void offer(const Candidate& candidate);
   /// Is everything that takes at least this long and this much memory beaten already? `runs_on` may run it.
   bool hopeless(const Layout& layout, Seconds step_time, RealBytes peak, FrameworkMask runs_on) const;
-  /// The same of a run whose time does not contain what its states send.
+  /// Is a run beaten, whose `step_time` does not contain what its states send?
   bool hopeless_with_traffic(const Layout& run, Seconds step_time, RealBytes peak) const;
-  /// The same of a layout, as far as it is chosen, when the plainest is looked for.
+  /// When the plainest is looked for: is it none of the layouts that start like this one, as far as it is chosen?
   bool never_plainest(const Layout& layout, Seconds step_time, FrameworkMask runs_on) const;
   void too_big(std::size_t layouts) { outcome_->too_big += static_cast<std::int64_t>(layouts); }
   void prune(std::size_t layouts) { outcome_->pruned += static_cast<std::int64_t>(layouts); }
@@ -282,12 +282,13 @@ class FamilySearch {
   std::vector<StatesUnder> states_{};
   std::vector<LeastActivity> least_activities_{};  ///< empty: not known yet
   std::optional<KeptLayers> kept_layers_{};
-  /// Of the run that was judged: each of its layouts that may fit is beaten by one.
+  /// Least times and memory of the run that was judged: each of its layouts that may fit takes no less than one of
+  /// these.
   std::vector<Score> floors_{};
   std::vector<Score> twins_{};  ///< best of each vp that runs: another layout with the same degrees must beat it
   int vp_ = 1;
 
-  // Of the run at hand.
+  // What the run at hand has: a schedule with its chunks, under one order of the axes.
   std::vector<double> flights_{};             ///< micro-batches that each holder holds
   std::vector<ActivityMemory> activities_{};  ///< by choice, then holder
   std::vector<bool> known_activities_{};      ///< by choice

@@ -28,7 +28,7 @@ struct ShardingList {
   mutable std::vector<FrameworkMask> runs_on_{};
 };
 
-/// Those lists, kept from family to family.
+/// The lists of shardings that rules leave, kept from family to family.
 class ShardingLists {
  public:
   explicit ShardingLists(const Problem& problem) : problem_(problem) {}
@@ -79,7 +79,7 @@ class PriceBook {
  public:
   /// Turns to a family: prices of others may be forgotten.
   void turn_to(const Layout& family);
-  /// Of a rank that holds `content`; `both`: of DualPipe.
+  /// Prices of a rank that holds `content`, one for each of `shardings`; `both`: of DualPipe.
   Prices& of(const StageContent& content, bool both, const std::vector<Sharding>& shardings);
 
  private:
@@ -118,7 +118,7 @@ struct Holding {
 class Holdings {
  public:
   void clear() { all_.clear(); }
-  /// That of each holder of a placement.
+  /// The holding of each holder of a placement, in their order; made where no rank before held the same.
   std::vector<Holding*> of(const Placement& placement, const Layout& run, const ShardingList& shardings,
                            const KeptLayers& kept, const MemoryModel& memory, PriceBook& book);
 

@@ -62,7 +62,8 @@ class LayerBuilder final : private LayerOperators {
 
   /// Whole layer: mixer, feed-forward, norms.
   void layer(const Layer& layer) { mixer(layer), feed_forward(layer); }
-  /// The same in two halves. No degree of the experts changes the first.
+  /// A layer in two halves, in this order. No degree of the experts changes the first, so that splits which differ in
+  /// their experts alone share it.
   void mixer(const Layer& layer);
   void feed_forward(const Layer& layer);
   void embedding();
@@ -138,7 +139,7 @@ class LayerBuilder final : private LayerOperators {
                    const Exchange& exchange = {});
   void add_forward(const Phase& phase, std::uint16_t module);
   double message_time(Collective op, double size, Group group) const;
-  /// The same between the GEMMs of a layer.
+  /// Seconds of a collective that runs between the GEMMs of a layer, which slows some of them down.
   double tensor_time(Collective op, double size, Group group) const {
     return beside_products(fit_, op) * message_time(op, size, group);
   }
@@ -181,7 +182,7 @@ class LayerBuilder final : private LayerOperators {
   /// Calls of one small kernel each, as so many kernels of the stack: Python takes the same time for them under every
   /// one. Eager stacks are timed by whole modules, each of which makes several calls.
   double small_calls(double calls) const;
-  /// Of the host, for so many kernels; none under CUDA graphs.
+  /// Seconds that the host needs to launch so many kernels; none under CUDA graphs of a whole iteration.
   double launch_time(double kernels) const;
   /// Without CUDA graphs the host launches kernel by kernel: no phase is shorter than its launches.
   void wait_for_launches();

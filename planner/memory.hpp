@@ -34,7 +34,7 @@ struct LayerMemory {
   double backward_transient = 0;           ///< alive only while this layer's backward runs, what it rebuilds included
 };
 
-/// The same for what lies at the ends of the pipeline.
+/// Memory facts of what lies at the ends of the pipeline: embedding, head, loss and prediction modules.
 struct EndMemory {
   double embedding_parameters = 0;  ///< with learned positions
   double head_parameters = 0;       ///< head and final norm; the embedding's copy when tied
@@ -77,7 +77,7 @@ struct MemoryKinds {
   Bytes reserved{};   ///< torch.cuda.max_memory_reserved: with what the allocator cannot hand out again, or has not yet
   Bytes device{};     ///< nvidia-smi: with the CUDA context and NCCL's buffers
 };
-/// Of one stage, whole bytes.
+/// What each tool would print of a stage at its peak, in whole bytes.
 [[nodiscard]] inline MemoryKinds memory_kinds(const StageMemory& stage) {
   const Bytes reserved = stage.total() - stage.outside();
   return {reserved - stage.reserve - stage.late_grads, reserved + stage.cached, stage.total() + stage.cached};
@@ -181,8 +181,9 @@ class MemoryModel {
   [[nodiscard]] Traced traced_reserve(const Layout& layout, int rank, const StageContent& content,
                                       double in_flight) const;
 
-  // The same in parts, so that a search computes each as rarely as it changes.
+  // A stage's memory in parts, so that a search computes each as rarely as it changes.
 
+  /// Parameters and bytes of all that a rank with this content holds, under the recomputation chosen last.
   [[nodiscard]] StageSums sums(const StageContent& content) const;
   /// Depends on the sums' parameters, on dp, zero, shard and whether the schedule is DualPipe.
   [[nodiscard]] ShardedMemory sharded(const Layout& layout, int rank, const StageContent& content,

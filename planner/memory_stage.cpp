@@ -14,7 +14,7 @@ Bytes whole_bytes(RealBytes bytes) { return whole_bytes(bytes.value); }
 
 /// DeepSpeed's default bucket, in elements, and what stage 3 keeps gathered at most, tensors used next among it.
 constexpr double kGatherBucket = 5e8, kMostLive = 1e9;
-/// And parameters of a rank that its stage 3 steps at once (sub_group_size).
+/// Parameters of a rank that DeepSpeed's stage 3 steps at once by default (sub_group_size).
 constexpr double kSubGroup = 1e9;
 
 }  // namespace

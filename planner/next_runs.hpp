@@ -32,10 +32,11 @@ class Beliefs {
   /// measurement. `layout`: it was this layout of the job itself; -1: another, or on other GPUs.
   void observe(const Terms& terms, double log_ratio, double noise, int layout = -1);
 
-  /// The same before it is measured: how narrow the doubt becomes does not hang on what the run will show.
+  /// Takes such a run into account before it is measured: how narrow the doubt becomes does not hang on what the run
+  /// will show.
   void expect(const Terms& terms, double noise, int layout = -1);
 
-  /// Of one of the layouts.
+  /// What is believed of ln(measured / predicted) of one of the layouts.
   [[nodiscard]] Doubt of(int layout) const;
   /// ln of (time of `other` / time of `layout`), its prediction included.
   [[nodiscard]] Doubt between(int layout, int other) const;

@@ -79,7 +79,7 @@ std::map<StageKey, Stages> stages_of(const Problem& problem) {
       }
     }
   }
-  // Of one cp they are there already.
+  // Mixed widths of which all have one cp are in the list already, as stages of that cp.
   std::erase_if(all, [](const auto& entry) {
     const auto& widths = entry.second.zeros;
     return entry.first.mixed && std::all_of(widths.begin(), widths.end(), [&](const auto& width) {

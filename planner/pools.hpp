@@ -78,7 +78,7 @@ class PoolModels {
   /// Hand-overs between neighbouring stages.
   Hops hops(const PooledLayout& layout);
   const Problem& whole() const { return whole_; }
-  /// The same with the network between two pools as its own.
+  /// The whole problem with the network between two pools as its own.
   const Problem& joined_by(int one, int other);
 
  private:
@@ -125,6 +125,7 @@ class PooledEvaluator {
   std::vector<StageContent> content_up_to_{};
 };
 
+/// Time and memory of one layout over several kinds of GPU; throughput and cost are those of all GPUs together.
 [[nodiscard]] Estimate estimate(PoolModels& models, const PooledLayout& layout);
 
 /// Layers of each stage that make the step shortest, with what it scores; nothing if no split fits. Every split is

@@ -143,7 +143,7 @@ std::size_t search_families(Way& way, bool at_risk, bool bounds, const Extent& e
   return start;
 }
 
-/// Of the steps of candidates, each with its switches.
+/// What the steps of candidates go to, each computed with the switches that its candidate turned on.
 std::vector<Terms> terms_of_each(const Problem& problem, const std::vector<Candidate>& candidates) {
   std::map<SwitchMask, std::vector<std::size_t>> alike;
   for (std::size_t i = 0; i < candidates.size(); ++i) alike[candidates[i].switched].push_back(i);

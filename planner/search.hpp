@@ -36,7 +36,7 @@ struct SearchResult {
 
 /// Layouts this much slower than the fastest, as a share of its step, may turn out to be the fastest: they are kept.
 inline constexpr double kNear = 0.05;
-/// And so many of them at most, the fastest first.
+/// At most so many layouts that near are kept, the fastest first.
 inline constexpr int kMostNear = 256;
 
 /// How much of an answer is asked for: less takes less time.

@@ -16,6 +16,7 @@ struct ChangedJob {
   Problem problem;
 };
 
+/// The job on another number of GPUs, or with another global batch in sequences.
 [[nodiscard]] ChangedJob with_gpus(const Problem& problem, int gpus);
 [[nodiscard]] ChangedJob with_batch(const Problem& problem, std::int64_t batch);
 /// The user's own fixed axes, each set free, inner ones first. What suits one pipeline alone goes with it.

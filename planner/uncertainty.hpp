@@ -49,7 +49,7 @@ struct Difference {
 /// Of step `a` to step `b`, for two layouts of one job on one cluster: the predicted ratio, give or take 1.645 of
 /// paired_spread(). `measured_share`: of both steps that rests on quantities measured here (planner/claims.hpp).
 [[nodiscard]] Difference paired_difference(const Terms& a, const Terms& b, double measured_share = 0);
-/// The same, with what the problem's profile measured of the two.
+/// The ratio of step `a` to step `b` of a problem, with the share of both that its profile measured.
 [[nodiscard]] Difference paired_difference(const Problem& problem, const Estimate& a, const Estimate& b);
 
 /// What a predicted peak may reach so that it fits with 95 % certainty; where the user says how much has to stay

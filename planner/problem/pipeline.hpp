@@ -17,6 +17,7 @@ namespace plan {
   return pipeline;
 }
 
+/// The pipeline of a layout with the micro-batches that the problem's global batch gives each replica.
 [[nodiscard]] inline Pipeline pipeline_of(const Problem& problem, const Layout& layout) {
   return pipeline_of(layout, micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch));
 }

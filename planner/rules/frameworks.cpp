@@ -47,7 +47,8 @@ bool drops_stated(const Problem& problem, const FrameworkRow& row) {
   const Stack& stack = problem.training.stack;
   if ((stack.cuda_graphs || stack.graph_scopes != 0) && !row.graphs_of_parts) return true;
   if (problem.training.offload.activations() && !row.offloads_activations) return true;
-  // Of the rest every stack has one way or the other: only a word asks for it.
+  // Every stack overlaps and dispatches in one way or another, so that these ask for the framework only where a word
+  // stated them.
   const unsigned turned = overlapping(stack) ^ overlapping(stack_on(row, problem.cluster.gpu));
   if ((turned & ~unsigned{row.overlaps}) != 0 && stated("overlap")) return true;
   return !row.dispatches && stated("dispatcher");

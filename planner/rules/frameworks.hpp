@@ -65,6 +65,7 @@ struct FrameworkRow {
 /// Does the user ask for what the software of this framework would drop?
 [[nodiscard]] bool drops_stated(const Problem& problem, const FrameworkRow& row);
 
+/// The framework of that name, as `--framework` takes it; nothing if there is none.
 [[nodiscard]] std::optional<Framework> find_framework(std::string_view name);
 
 /// The framework that is asked for, or the first of all where that is left open, if its row has the property: a member

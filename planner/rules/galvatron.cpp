@@ -20,7 +20,7 @@ std::string lacks_of_job(const Training& training) {
   return "";
 }
 
-/// Of one run of layers.
+/// Does one run of layers exchange context in a way for which the file has no key?
 bool lacks_context(const Layout& l) {
   return l.cp > 1 &&
          (l.cp_kind == CpKind::Hybrid || l.cp_kind == CpKind::AllGather || (l.cp_kind == CpKind::Ulysses && l.tp > 1));

@@ -13,8 +13,8 @@
 /// frameworks.cpp join them.
 namespace plan {
 
-[[nodiscard]] std::span<const Rule> common_rules();  ///< of every framework
-[[nodiscard]] std::span<const Rule> earlier_megatron_rules();
+[[nodiscard]] std::span<const Rule> common_rules();            ///< of every framework
+[[nodiscard]] std::span<const Rule> earlier_megatron_rules();  ///< that newer releases of Megatron no longer have
 
 /// Words that several tables share.
 namespace rule {

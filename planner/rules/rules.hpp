@@ -30,7 +30,7 @@ using FrameworkMask = std::uint16_t;
   return static_cast<FrameworkMask>(1u << static_cast<unsigned>(framework));
 }
 inline constexpr FrameworkMask kAllFrameworks = 0xffff;
-/// Those that have a name: all but the words for how to choose one.
+/// The frameworks that have a name: all values but those that say how to choose one.
 inline constexpr FrameworkMask kNamedFrameworks =
     static_cast<FrameworkMask>(kAllFrameworks & ~(framework_bit(Framework::Any) | framework_bit(Framework::None)));
 
@@ -59,6 +59,7 @@ struct Rule {
   bool asked(const Problem& problem) const { return until == 0 || (problem.release > 0 && problem.release <= until); }
 };
 
+/// Every rule of every framework; an index of a rule counts in this order.
 [[nodiscard]] std::span<const Rule> rules();
 
 /// What is wrong with the strategies of a layout's stages, with numbers; empty if nothing is.
@@ -67,7 +68,7 @@ struct Rule {
 /// Does the release lack a word for stages of any size, so that they are equal, or equal but for the two ends?
 [[nodiscard]] bool plain_stages_only(const Problem& problem);
 
-/// Those that a framework has at a level.
+/// The rules that a framework has at a level.
 [[nodiscard]] std::span<const Rule* const> rules_of(Framework framework, Level level);
 
 /// Index of the first rule of `level` that the layout breaks, or -1.
@@ -75,10 +76,10 @@ struct Rule {
 /// Of `frameworks` those whose rules of `level` the layout keeps, apart from the rules that every search asks.
 [[nodiscard]] FrameworkMask accepting(const Problem& problem, const Layout& layout, Level level,
                                       FrameworkMask frameworks);
-/// The same over all levels.
+/// Of `frameworks` those whose rules the layout keeps at every level.
 [[nodiscard]] FrameworkMask accepting(const Problem& problem, const Layout& layout, FrameworkMask frameworks);
 
-/// The same over all levels: -1 means the layout is legal.
+/// Index of the first rule of any level that the layout breaks; -1: the layout is legal.
 [[nodiscard]] int broken_rule(const Problem& problem, const Layout& layout);
 /// What the rule demands, and the numbers with which the layout breaks it.
 [[nodiscard]] std::string broken_text(const Problem& problem, const Layout& layout, int rule);

@@ -54,6 +54,7 @@ struct RunSigns {
   std::string task{};
   std::string words{};  ///< the task and the notes
 
+  /// Do the task and the notes have the word by itself?
   [[nodiscard]] bool says(std::string_view word) const;
 };
 
@@ -87,6 +88,7 @@ struct NamedSoftware {
 /// The names that resemble a cell most, for who misspelt one.
 [[nodiscard]] std::string names_like(std::string_view cell);
 
+/// What jobs of the software did where their rows do not say: of its entries under `runs` those whose signs fit.
 [[nodiscard]] RunDefaults run_defaults(const RunSoftware& software, const RunSigns& signs = {});
 
 /// Whether the text has the word by itself: "bridge recipe" has "recipe", "NeMo-Framework" no "Frame".

@@ -47,7 +47,7 @@ double upper_quantile(double p) {
   return z;
 }
 
-/// The same time without waits for others, as the interval of a step sees them.
+/// The same step time with every wait for other ranks counted as compute: the interval of a step is that of its sum.
 Terms without_waits(Terms terms) {
   for (const auto wait : {&Terms::tp, &Terms::cp, &Terms::ep, &Terms::pp, &Terms::dp, &Terms::bubble})
     terms.compute += terms.*wait, terms.*wait = Seconds(0);
