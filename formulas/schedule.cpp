@@ -228,12 +228,7 @@ const Laws& laws_of(Schedule schedule) { return kLaws[static_cast<std::size_t>(s
 
 }  // namespace
 
-double in_flight(const Pipeline& pipe, int rank) {
-  const Laws& laws = laws_of(pipe.schedule);
-  return (laws.held != nullptr ? laws.held : laws.held)(pipe, rank);
-}
-
-double in_flight_input(const Pipeline& pipe, int rank) { return laws_of(pipe.schedule).held(pipe, rank); }
+double in_flight(const Pipeline& pipe, int rank) { return laws_of(pipe.schedule).held(pipe, rank); }
 
 PipelineTime pipeline_time(const Pipeline& pipe, std::span<const StageTime> stages, const Hops& hops) {
   const Totals sum = totals(stages);
