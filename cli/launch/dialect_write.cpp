@@ -79,6 +79,50 @@ std::optional<Error> no_recipe(const Dialect& dialect, const Training& training)
   return error;
 }
 
+/// The word of `plan` that turns on what a flag of Megatron-LM does, by how the flag begins. The first that fits
+/// counts.
+constexpr struct {
+  std::string_view begins, word;
+} kTurnedOnBy[] = {
+    {"optimizer-cpu-offload", "--offload"},
+    {"optimizer-offload", "--offload"},
+    {"overlap-cpu-optimizer", "--offload"},
+    {"cpu-offloading", "--offload"},
+    {"fine-grained-activation-offloading", "--offload"},
+    {"offload-modules", "--offload"},
+    {"overlap-", "--overlap"},
+    {"no-overlap-p2p", "--overlap"},
+    {"tp-comm-overlap", "--overlap"},
+    {"cuda-graph", "--cuda-graphs"},
+    {"te-rng-tracker", "--cuda-graphs"},
+    {"no-check-for-nan", "--cuda-graphs"},
+    {"moe-token-dispatcher", "--dispatcher"},
+    {"moe-flex-dispatcher", "--dispatcher"},
+    {"first-last-layers-bf16", "--bf16-layers"},
+    {"num-layers-at-", "--bf16-layers"},
+    {"fp8-", "--precision"},
+    {"fp4-", "--precision"},
+    {"bf16", "--precision"},
+    {"fp16", "--precision"},
+    {"optimizer", "--optimizer"},
+    {"use-precision-aware-optimizer", "--state-formats"},
+    {"main-", "--state-formats"},
+    {"exp-avg", "--state-formats"},
+    {"grad-reduce-in-bf16", "--state-formats"},
+    {"global-batch-size", "--global-batch"},
+    {"seq-length", "--seq"},
+    {"micro-batch-size", "--layout"},
+    {"expert-", "--layout"},
+    {"recompute-", "--layout"},
+};
+
+/// Nothing where no word does: the model or what the stack always says.
+std::string_view turned_on_by(const MegatronGroup& group, std::string_view flag) {
+  for (const auto& [begins, word] : kTurnedOnBy)
+    if (flag.starts_with(begins)) return word;
+  return group.name == "PARALLEL_ARGS" ? "--layout" : "";
+}
+
 Errors inexpressible(const Dialect& dialect, const std::vector<MegatronGroup>& groups) {
   Errors errors;
   for (const MegatronGroup& group : groups)
@@ -86,11 +130,14 @@ Errors inexpressible(const Dialect& dialect, const std::vector<MegatronGroup>& g
       const bool known = std::any_of(dialect.keys.begin(), dialect.keys.end(),
                                      [&](const DialectKey& row) { return row.flag == setting.flag; });
       if (known) continue;
-      errors.push_back({"not_expressible",
-                        fmt::format("{} has no key for Megatron-LM's `--{}{}{}`, which the plan needs", dialect.format,
-                                    setting.flag, setting.values.empty() ? "" : " ", fmt::join(setting.values, " ")),
-                        {},
-                        {"fix the axis with `--layout`, or write `plan emit megatron-lm`"}});
+      const std::string_view word = turned_on_by(group, setting.flag);
+      errors.push_back(
+          {"not_expressible",
+           fmt::format("{} has no key for Megatron-LM's `--{}{}{}`, which the plan needs", dialect.format, setting.flag,
+                       setting.values.empty() ? "" : " ", fmt::join(setting.values, " ")),
+           {},
+           {word.empty() ? "write `plan emit megatron-lm`"
+                         : fmt::format("plan it otherwise with `{}`, or write `plan emit megatron-lm`", word)}});
     }
   return errors;
 }

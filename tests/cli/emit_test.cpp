@@ -86,3 +86,41 @@ TEST_CASE("every format, every launcher: emit, read, emit gives the same files")
   }
   MESSAGE(written << " sets of files");
 }
+
+TEST_CASE("where a dialect lacks a key, the word is named without which it would be written") {
+  const std::vector<std::vector<std::string>> kWords = {{"--overlap", "none"},
+                                                        {"--overlap", "grads+params+tp+p2p"},
+                                                        {"--cuda-graphs", "full"},
+                                                        {"--cuda-graphs", "attn+mlp"},
+                                                        {"--precision", "fp8"},
+                                                        {"--offload", "optimizer"},
+                                                        {"--offload", "core_attn"},
+                                                        {"--optimizer", "muon"},
+                                                        {"--state-formats", "moments=bf16"},
+                                                        {"--bf16-layers", "1+1"}};
+  const auto count = [](const std::string& text, const std::string& part) {
+    int found = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  int told = 0;
+  for (const std::string& format : emit_words())
+    for (const std::vector<std::string>& word : kWords) {
+      const Folder folder;
+      std::vector<std::string> words = {"emit",      format,   "-o", "a",        "--model",
+                                        "llama3-8b", "--gpus", "64", "--layout", "tp2,pp2,vp2,zero1"};
+      if (run(words).status != 0) continue;  // without the word it has all its keys
+      words.insert(words.end(), word.begin(), word.end());
+      words[3] = "b";
+      std::string text = run(words).err;
+      std::replace(text.begin(), text.end(), '\n', ' ');
+      text.erase(std::unique(text.begin(), text.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
+                 text.end());
+      CAPTURE(format);
+      CAPTURE(text);
+      const int lacking = count(text, "has no key for");
+      CHECK(count(text, "otherwise with `" + word[0] + "`") == lacking);
+      told += lacking;
+    }
+  CHECK(told > 10);
+}
