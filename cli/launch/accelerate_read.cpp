@@ -126,20 +126,19 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
     d.dp = d.replicate * d.shard;
   else if (builder.job.gpus > 0 && builder.job.gpus % inner == 0 && d.replicate == 1)
     d.dp = d.shard = static_cast<int>(builder.job.gpus / inner);
-  builder.fix("tp", &Fixed::tp, d.tp, kTp);
-  builder.fix("cp", &Fixed::cp, d.cp, ulysses > 1 ? sp : kCp);
+  builder.fix(&Fixed::tp, d.tp, kTp);
+  builder.fix(&Fixed::cp, d.cp, ulysses > 1 ? sp : kCp);
   if (d.cp > 1) {
     const bool rotate = settings.text(kCpStrategy).value_or("allgather") == "alltoall";
     const CpKind kind = ulysses > 1 ? CpKind::Ulysses : rotate ? CpKind::Ring : CpKind::AllGather;
-    builder.fix("cp_kind", &Fixed::cp_kind, kind, name(kind), ulysses > 1 ? sp : kCpStrategy);
+    builder.fix(&Fixed::cp_kind, kind, name(kind), ulysses > 1 ? sp : kCpStrategy);
   }
-  if (d.dp) builder.fix("dp", &Fixed::dp, *d.dp, grid ? kShard : kProcesses);
-  for (const auto& [name, axis] : {std::pair{"pp", &Fixed::pp}, std::pair{"vp", &Fixed::vp}})
-    builder.fix(name, axis, 1, "");
-  builder.fix("ep", &Fixed::ep, builder.degree("args.expert_parallel_size", 1), "args.expert_parallel_size");
+  if (d.dp) builder.fix(&Fixed::dp, *d.dp, grid ? kShard : kProcesses);
+  for (const auto axis : {&Fixed::pp, &Fixed::vp}) builder.fix(axis, 1, "");
+  builder.fix(&Fixed::ep, builder.degree("args.expert_parallel_size", 1), "args.expert_parallel_size");
   const bool moe = builder.job.model && builder.job.model->moe();
-  builder.fix("etp", &Fixed::etp, moe && builder.job.fixed.ep.value_or(1) == 1 ? d.tp : 1, "");
-  builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
+  builder.fix(&Fixed::etp, moe && builder.job.fixed.ep.value_or(1) == 1 ? d.tp : 1, "");
+  builder.fix(&Fixed::sequence_parallel, false, "off", "");
   return d;
 }
 
@@ -162,17 +161,17 @@ void read_first_version(JobBuilder& builder, const Degrees& d) {
     builder.unused(kReshard, "FSDP's first version takes the name of a strategy there");
   const int machines = builder.degree("acc.num_machines", d.nodes);
   if (word.rfind("HYBRID_SHARD", 0) == 0 && d.dp && *d.dp % machines == 0 && machines > 1)
-    builder.fix("shard", &Fixed::shard, *d.dp / machines, key);
+    builder.fix(&Fixed::shard, *d.dp / machines, key);
   const bool half = word == "SHARD_GRAD_OP" || word == "HYBRID_SHARD_ZERO2";
-  builder.fix("zero", &Fixed::zero, word == "NO_SHARD" ? 0 : half ? 2 : 3, key);
+  builder.fix(&Fixed::zero, word == "NO_SHARD" ? 0 : half ? 2 : 3, key);
 }
 
 void read_sharding(JobBuilder& builder, const Degrees& d) {
   Settings& settings = builder.settings;
   const std::string type = settings.text("acc.distributed_type").value_or("NO");
   const bool hybrid = d.replicate > 1 && d.shard * d.cp > 1;
-  builder.fix("shard", &Fixed::shard, hybrid ? d.shard * d.cp : 0, kShard);
-  if (type == "MULTI_GPU" || type == "NO") return builder.fix("zero", &Fixed::zero, 0, "acc.distributed_type");
+  builder.fix(&Fixed::shard, hybrid ? d.shard * d.cp : 0, kShard);
+  if (type == "MULTI_GPU" || type == "NO") return builder.fix(&Fixed::zero, 0, "acc.distributed_type");
   if (type != "FSDP") {
     builder.errors.push_back(
         {"type_unknown",
@@ -183,7 +182,7 @@ void read_sharding(JobBuilder& builder, const Degrees& d) {
   }
   builder.offload_switch("acc.fsdp_config.fsdp_offload_params");
   if (builder.degree("acc.fsdp_config.fsdp_version", 1) == 1) return read_first_version(builder, d);
-  builder.fix("zero", &Fixed::zero, settings.boolean(kReshard).value_or(true) ? 3 : 2, kReshard);
+  builder.fix(&Fixed::zero, settings.boolean(kReshard).value_or(true) ? 3 : 2, kReshard);
 }
 
 void read_batch(JobBuilder& builder) {
@@ -192,7 +191,7 @@ void read_batch(JobBuilder& builder) {
     return builder.guess("micro_batch", "1", "the Trainer's arguments decide it");
   const int micro = builder.degree(kMicro, hugging_face::tool_of(builder.settings).micro_batch);
   const int steps = builder.degree(kSteps, 1);
-  builder.fix("micro_batch", &Fixed::micro_batch, micro, kMicro);
+  builder.fix(&Fixed::micro_batch, micro, kMicro);
   constexpr std::string_view kGlobal = "args.global_batch_size";
   if (builder.settings.states(kGlobal) && builder.settings.text("tool").value_or("") == "llama-factory-v1")
     return builder.global_batch(builder.degree(kGlobal, 1), kGlobal);
@@ -214,10 +213,10 @@ void read_unknown(JobBuilder& builder) {
 
 /// Neither a file of accelerate's nor the Trainer's own `fsdp` says how the job is sharded.
 void read_no_sharding(JobBuilder& builder) {
-  builder.fix("shard", &Fixed::shard, 0, "");
+  builder.fix(&Fixed::shard, 0, "");
   const std::string tool = builder.settings.text("tool").value_or("");
   if (builder.settings.states("args.launched") || tool == "axolotl" || tool == "ms-swift")
-    return builder.fix("zero", &Fixed::zero, 0, "");
+    return builder.fix(&Fixed::zero, 0, "");
   builder.job.fixed.zero = 0;
   builder.guess("zero", "0", "no file says how it is launched: plain data parallelism");
 }

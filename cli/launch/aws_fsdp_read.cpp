@@ -94,13 +94,13 @@ Result<LaunchJob> read_aws_fsdp(std::span<const LaunchSource> files, const Launc
   }
   fix_unsplit(builder);
   const int gpus = builder.job.gpus;
-  builder.fix("zero", &Fixed::zero, gpus == 1 ? 0 : 3, "sharding_strategy");
+  builder.fix(&Fixed::zero, gpus == 1 ? 0 : 3, "sharding_strategy");
   // The example's mesh has one axis: `hybrid` shards over every rank, too.
-  builder.fix("shard", &Fixed::shard, 0, "sharding_strategy");
+  builder.fix(&Fixed::shard, 0, "sharding_strategy");
   if (lowered(settings.text("sharding_strategy").value_or("full")) == "hybrid")
     builder.unused("sharding_strategy", "the example shards over all ranks under `hybrid`, too: counted so");
   const bool full = builder.degree("activation_checkpointing", 1, 0) > 0;
-  builder.fix("recompute", &Fixed::recompute, Recompute{.kind = full ? RecomputeKind::Full : RecomputeKind::None},
+  builder.fix(&Fixed::recompute, Recompute{.kind = full ? RecomputeKind::Full : RecomputeKind::None},
               full ? "full" : "none", "activation_checkpointing");
   if (builder.degree("offload_activations", 0, 0) > 0)
     builder.unused("offload_activations", "activations that go to the host are counted on the GPU");
@@ -111,7 +111,7 @@ Result<LaunchJob> read_aws_fsdp(std::span<const LaunchSource> files, const Launc
   builder.precision(builder.degree("bf16", 1, 0) > 0 ? Precision::Bf16 : Precision::Fp32, "bf16");
   builder.sequence(builder.degree("max_context_width", 2048), "max_context_width");
   const int batch = builder.degree("train_batch_size", 2);
-  builder.fix("micro_batch", &Fixed::micro_batch, batch, "train_batch_size");
+  builder.fix(&Fixed::micro_batch, batch, "train_batch_size");
   builder.rank_batch(batch, 1, "train_batch_size");
   tell_the_rest(builder, kIrrelevant, "AWS's FSDP example");
   return builder.finish();

@@ -86,10 +86,10 @@ void read_zero(JobBuilder& builder) {
     builder.job.fixed.zero = stage;
     builder.guess("zero", "2", fmt::format("{}: `auto`, accelerate's default", settings.where(kStage)));
   } else {
-    builder.fix("zero", &Fixed::zero, std::min(stage, 3), kStage);
+    builder.fix(&Fixed::zero, std::min(stage, 3), kStage);
   }
   const int mics = builder.degree(kMics, -1, -1);
-  builder.fix("shard", &Fixed::shard, std::max(0, mics), kMics);
+  builder.fix(&Fixed::shard, std::max(0, mics), kMics);
   if (mics > 0)
     builder.note("mics_removed", fmt::format("{}: DeepSpeed 0.19.7 and later have no MiCS", settings.where(kMics)));
   read_offload(builder, stage);
@@ -133,21 +133,21 @@ Degrees read_degrees(JobBuilder& builder) {
   if (builder.settings.boolean("ds.expert_parallel.enabled").value_or(false))
     d.ep = builder.degree("ds.expert_parallel.autoep_size", 1);
   if (!builder.plausible({d.tp, d.cp})) return {};
-  builder.fix("tp", &Fixed::tp, d.tp, "ds.tensor_parallel.autotp_size");
-  builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
-  builder.fix("cp", &Fixed::cp, d.cp, ulysses);
+  builder.fix(&Fixed::tp, d.tp, "ds.tensor_parallel.autotp_size");
+  builder.fix(&Fixed::sequence_parallel, false, "off", "");
+  builder.fix(&Fixed::cp, d.cp, ulysses);
   if (d.cp > 1 && ring) {
-    builder.fix("cp_kind", &Fixed::cp_kind, CpKind::AllGather, "all-gather", ulysses);
+    builder.fix(&Fixed::cp_kind, CpKind::AllGather, "all-gather", ulysses);
     builder.job.framework = Framework::Any;  // DeepSpeed's own rules know Ulysses alone
   } else if (d.cp > 1) {
-    builder.fix("cp_kind", &Fixed::cp_kind, CpKind::Ulysses, "ulysses", ulysses);
+    builder.fix(&Fixed::cp_kind, CpKind::Ulysses, "ulysses", ulysses);
   }
-  builder.fix("pp", &Fixed::pp, 1, "");
-  builder.fix("vp", &Fixed::vp, 1, "");
-  builder.fix("ep", &Fixed::ep, d.ep, "ds.expert_parallel.autoep_size");
+  builder.fix(&Fixed::pp, 1, "");
+  builder.fix(&Fixed::vp, 1, "");
+  builder.fix(&Fixed::ep, d.ep, "ds.expert_parallel.autoep_size");
   const bool moe = !builder.job.model || builder.job.model->moe();
   const int etp = builder.degree("ds.expert_parallel.expert_tensor_parallel_size", d.ep > 1 || !moe ? 1 : d.tp);
-  builder.fix("etp", &Fixed::etp, etp, "ds.expert_parallel.expert_tensor_parallel_size");
+  builder.fix(&Fixed::etp, etp, "ds.expert_parallel.expert_tensor_parallel_size");
   return d;
 }
 
@@ -190,8 +190,8 @@ void check_batch(JobBuilder& builder, const Degrees& d, std::int64_t batch, std:
 /// A batch of sequences, whatever ranks share one, from which the tool makes DeepSpeed's.
 void read_sequences(JobBuilder& builder, const Degrees& d, const hugging_face::TrainerTool& tool) {
   if (const int inner = d.tp * d.cp; builder.job.gpus > 0 && builder.job.gpus % inner == 0)
-    builder.fix("dp", &Fixed::dp, builder.job.gpus / inner, "");
-  builder.fix("micro_batch", &Fixed::micro_batch, builder.degree(kMicro, tool.micro_batch), kMicro);
+    builder.fix(&Fixed::dp, builder.job.gpus / inner, "");
+  builder.fix(&Fixed::micro_batch, builder.degree(kMicro, tool.micro_batch), kMicro);
   builder.global_batch(builder.degree(kBatch, tool.batch), kBatch);
 }
 
@@ -230,7 +230,7 @@ void read_batch(JobBuilder& builder, Degrees d, bool other_gpus) {
   }
   if (builder.job.gpus > 0 && builder.job.gpus % inner == 0) {
     d.dp = builder.job.gpus / inner;
-    builder.fix("dp", &Fixed::dp, *d.dp, "");
+    builder.fix(&Fixed::dp, *d.dp, "");
   }
   if (!micro && batch && d.dp && steps.value_or(1) <= *batch) micro = *batch / *d.dp / steps.value_or(1);
   if (micro && *micro > 0 && *micro <= kMostRanks) builder.job.fixed.micro_batch = static_cast<int>(*micro);

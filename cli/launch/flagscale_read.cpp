@@ -215,7 +215,8 @@ Result<LaunchJob> read_hetero(const DialectKeys& keys, const std::string& path, 
   if (!job->model) hetero.refuse(kMeshes, "which model the stages hold is not in the file", "name it with `--model`");
   const std::vector<int> layers = job->model ? layers_of(hetero, stages, job->model->depth()) : std::vector<int>{};
   if (hetero.mistake) return fail(*std::move(hetero.mistake));
-  constexpr std::string_view kOwn[] = {"tp", "cp", "ep", "etp", "pp", "dp", "micro_batch", "layers", "sp", "gpus"};
+  constexpr std::string_view kOwn[] = {
+      "tp", "cp", "ep", "etp", "pp", "dp", "micro_batch", "layers", "sequence_parallel", "gpus"};
   std::erase_if(job->inputs, [&](const Input& input) {
     return std::find(std::begin(kOwn), std::end(kOwn), input.key) != std::end(kOwn);
   });

@@ -177,12 +177,12 @@ void read_sharding(JobBuilder& builder, const LaunchFacts& facts) {
   if (std::find(std::begin(kKnown), std::end(kKnown), word) == std::end(kKnown))
     settings.refuse(*settings.get(kSharding), "FULL_SHARD, SHARD_GRAD_OP, HYBRID_SHARD or NO_SHARD");
   const bool half = word == "SHARD_GRAD_OP" || word.ends_with("ZERO2");
-  builder.fix("zero", &Fixed::zero, !sharded || word == "NO_SHARD" ? 0 : half ? 2 : 3, kSharding);
+  builder.fix(&Fixed::zero, !sharded || word == "NO_SHARD" ? 0 : half ? 2 : 3, kSharding);
   const int nodes = std::max(1, facts.nodes), gpus = builder.job.gpus;
   const bool hybrid = sharded && word.find("HYBRID") != std::string::npos && nodes > 1 && gpus % nodes == 0;
-  builder.fix("shard", &Fixed::shard, hybrid ? gpus / nodes : 0, kSharding);
+  builder.fix(&Fixed::shard, hybrid ? gpus / nodes : 0, kSharding);
   const bool rebuilt = sharded && settings.boolean(kCheckpointing).value_or(false);
-  builder.fix("recompute", &Fixed::recompute, Recompute{.kind = rebuilt ? RecomputeKind::Full : RecomputeKind::None},
+  builder.fix(&Fixed::recompute, Recompute{.kind = rebuilt ? RecomputeKind::Full : RecomputeKind::None},
               rebuilt ? "full" : "none", kCheckpointing);
   constexpr std::string_view kOffload = "fsdp_config.activation_cpu_offload", kMixed = "fsdp_config.mixed_precision";
   if (settings.boolean(kOffload).value_or(false))
@@ -269,7 +269,7 @@ Result<LaunchJob> read_foundry(std::span<const LaunchSource> files, const Launch
     builder.job.fixed.micro_batch = 1;
     builder.guess("micro_batch", "1", "Composer takes the largest that fits");
   } else {
-    builder.fix("micro_batch", &Fixed::micro_batch, builder.degree(kMicro, 1), kMicro);
+    builder.fix(&Fixed::micro_batch, builder.degree(kMicro, 1), kMicro);
   }
   builder.global_batch(builder.degree("global_train_batch_size", 1), "global_train_batch_size");
   builder.sequence(builder.degree("max_seq_len", 2048), "max_seq_len");

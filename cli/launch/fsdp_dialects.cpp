@@ -53,26 +53,21 @@ void read_axes(JobBuilder& builder, const FsdpDialect& dialect) {
   const int cp = builder.degree(dialect.cp, 1);
   const int replicate = dialect.replicate.empty() ? 1 : std::max(1, builder.degree(dialect.replicate, 1, -1));
   if (!builder.plausible({tp, cp, replicate})) return;
-  builder.fix("tp", &Fixed::tp, tp, dialect.tp);
-  builder.fix("cp", &Fixed::cp, cp, dialect.cp);
+  builder.fix(&Fixed::tp, tp, dialect.tp);
+  builder.fix(&Fixed::cp, cp, dialect.cp);
   const bool ulysses = dialect.tp.empty();
   if (cp > 1)
-    builder.fix("cp_kind", &Fixed::cp_kind, ulysses ? CpKind::Ulysses : CpKind::Ring, ulysses ? "ulysses" : "ring",
-                dialect.cp);
-  builder.fix("pp", &Fixed::pp, 1, "");
-  builder.fix("vp", &Fixed::vp, 1, "");
+    builder.fix(&Fixed::cp_kind, ulysses ? CpKind::Ulysses : CpKind::Ring, ulysses ? "ulysses" : "ring", dialect.cp);
+  builder.fix(&Fixed::pp, 1, "");
+  builder.fix(&Fixed::vp, 1, "");
   const int ep = dialect.ep.empty() ? 1 : builder.degree(dialect.ep, 1);
-  builder.fix("ep", &Fixed::ep, ep, dialect.ep);
-  builder.fix("etp", &Fixed::etp, builder.job.model && builder.job.model->moe() && ep == 1 ? tp : 1, "");
+  builder.fix(&Fixed::ep, ep, dialect.ep);
+  builder.fix(&Fixed::etp, builder.job.model && builder.job.model->moe() && ep == 1 ? tp : 1, "");
   const bool sp = tp > 1 && on(builder.settings, dialect.sp);
-  builder.fix("sp", &Fixed::sequence_parallel, sp, sp ? "on" : "off", dialect.sp);
+  builder.fix(&Fixed::sequence_parallel, sp, sp ? "on" : "off", dialect.sp);
   const bool alone = builder.job.gpus > 0 && builder.job.gpus <= tp * cp;  // nobody to share the weights with
   const std::string_view reshard = stated(builder.settings, dialect.reshard);
-  builder.fix("zero", &Fixed::zero,
-              builder.job.gpus == 1 || alone        ? 0
-              : on(builder.settings, reshard, true) ? 3
-                                                    : 2,
-              reshard);
+  builder.fix(&Fixed::zero, builder.job.gpus == 1 || alone ? 0 : on(builder.settings, reshard, true) ? 3 : 2, reshard);
   // accelerate's rules know neither such splits nor experts of a rank.
   if ((cp > 1 && ulysses) || ep > 1 || alone || sp) builder.job.framework = Framework::Any;
   const std::int64_t ranks = builder.job.gpus / std::max(1, tp);
@@ -82,7 +77,7 @@ void read_axes(JobBuilder& builder, const FsdpDialect& dialect) {
   if (size > 1 && size < ranks && !grouped)
     builder.settings.refuse(*builder.settings.get(group), fmt::format("a divisor of the {} ranks", ranks));
   const bool hybrid = replicate > 1 && ranks % replicate == 0;
-  builder.fix("shard", &Fixed::shard,
+  builder.fix(&Fixed::shard,
               static_cast<int>(grouped  ? size
                                : hybrid ? ranks / replicate
                                         : 0),
@@ -92,7 +87,7 @@ void read_axes(JobBuilder& builder, const FsdpDialect& dialect) {
 /// verl's workers divide the number by the data ranks, without a rest.
 void micro_of_all(JobBuilder& builder, std::string_view key, std::int64_t ranks) {
   const int all = builder.degree(key, 1);
-  if (all >= ranks) return builder.fix("micro_batch", &Fixed::micro_batch, static_cast<int>(all / ranks), key);
+  if (all >= ranks) return builder.fix(&Fixed::micro_batch, static_cast<int>(all / ranks), key);
   builder.settings.refuse(*builder.settings.get(key), fmt::format("a sequence for each of the {} data ranks", ranks));
 }
 
@@ -113,7 +108,7 @@ void read_batch(JobBuilder& builder, const FsdpDialect& dialect) {
   const std::int64_t ranks = builder.job.gpus / builder.job.fixed.cp.value_or(1);
   const bool of_all = !dialect.micro_of_all.empty() && settings.states(dialect.micro_of_all) && ranks > 0;
   if (settings.states(key) || dialect.micro_otherwise > 0)
-    builder.fix("micro_batch", &Fixed::micro_batch, builder.degree(key, dialect.micro_otherwise), key);
+    builder.fix(&Fixed::micro_batch, builder.degree(key, dialect.micro_otherwise), key);
   else if (of_all)
     micro_of_all(builder, dialect.micro_of_all, ranks);
   else
@@ -126,7 +121,7 @@ void read_batch(JobBuilder& builder, const FsdpDialect& dialect) {
 void read_tuning(JobBuilder& builder, const FsdpDialect& dialect) {
   Settings& settings = builder.settings;
   const bool full = on(settings, dialect.checkpointing, dialect.checkpointing_otherwise);
-  builder.fix("recompute", &Fixed::recompute, Recompute{.kind = full ? RecomputeKind::Full : RecomputeKind::None},
+  builder.fix(&Fixed::recompute, Recompute{.kind = full ? RecomputeKind::Full : RecomputeKind::None},
               full ? "full" : "none", dialect.checkpointing);
   const int rank = builder.degree(dialect.lora, 8, 0);
   constexpr std::string_view kAdapter = "actor_rollout_ref.model.lora_adapter_path";

@@ -179,7 +179,7 @@ void read_batch(JobBuilder& builder, int dp, int most) {
                      builder.settings.where("global_bsz"), batch, most),
          {},
          {"make `global_bsz` a multiple of them, or raise `vtp`"}});
-  builder.fix("micro_batch", &Fixed::micro_batch, static_cast<int>(batch / share), "chunks");
+  builder.fix(&Fixed::micro_batch, static_cast<int>(batch / share), "chunks");
   builder.global_batch(batch, "global_bsz");
 }
 
@@ -213,10 +213,9 @@ void read_stages(JobBuilder& builder, const std::vector<StageChoice>& stages, in
     all.push_back(std::move(own));
   }
   if (all.front().behind.empty() && std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) == all.end())
-    builder.fix("recompute", &Fixed::recompute, all.front().recompute, recompute_text(all.front().recompute),
-                "checkpoint");
+    builder.fix(&Fixed::recompute, all.front().recompute, recompute_text(all.front().recompute), "checkpoint");
   else
-    builder.fix("stage_strategies", &Fixed::stages, all, stages_text(all), "checkpoint");
+    builder.fix(&Fixed::stages, all, stages_text(all), "checkpoint");
 }
 
 /// How layers exchange keys and values: all that have context parallelism in one way. False: they do not.
@@ -235,7 +234,7 @@ bool read_context(JobBuilder& builder, const std::vector<LayerChoice>& layers) {
     builder.unused("cp_sizes_enc", "`cp_sizes_enc` beside `use_sp`: all of it is priced as Ulysses");
   if (!any([](const LayerChoice& layer) { return layer.context() > 1; })) return true;
   const CpKind kind = ulysses ? CpKind::Ulysses : CpKind::Ring;
-  builder.fix("cp_kind", &Fixed::cp_kind, kind, name(kind), ulysses ? "use_sp" : "cp_sizes_enc");
+  builder.fix(&Fixed::cp_kind, kind, name(kind), ulysses ? "use_sp" : "cp_sizes_enc");
   return true;
 }
 
@@ -253,16 +252,15 @@ void read_strategies(JobBuilder& builder, const std::vector<StageChoice>& stages
     return;
   }
   const int dp = static_cast<int>(gpus / model_ranks);
-  builder.fix("tp", &Fixed::tp, front.tp, "tp_sizes_enc");
-  builder.fix("cp", &Fixed::cp, front.context(), front.ulysses > 1 ? "use_sp" : "cp_sizes_enc");
+  builder.fix(&Fixed::tp, front.tp, "tp_sizes_enc");
+  builder.fix(&Fixed::cp, front.context(), front.ulysses > 1 ? "use_sp" : "cp_sizes_enc");
   if (!read_context(builder, lists.layers)) return;
-  builder.fix("pp", &Fixed::pp, pp, "pp_deg");
-  builder.fix("vp", &Fixed::vp, 1, "");
-  builder.fix("dp", &Fixed::dp, dp, "");
-  builder.fix("zero", &Fixed::zero, zero_of(front, otherwise), "dp_types_enc");
-  builder.fix("shard", &Fixed::shard, 0, "");
-  if (pp > 1)
-    builder.fix("layers", &Fixed::chunk_layers, lists.division, stage_layers_text(lists.division), "pp_division");
+  builder.fix(&Fixed::pp, pp, "pp_deg");
+  builder.fix(&Fixed::vp, 1, "");
+  builder.fix(&Fixed::dp, dp, "");
+  builder.fix(&Fixed::zero, zero_of(front, otherwise), "dp_types_enc");
+  builder.fix(&Fixed::shard, 0, "");
+  if (pp > 1) builder.fix(&Fixed::chunk_layers, lists.division, stage_layers_text(lists.division), "pp_division");
   read_stages(builder, stages, otherwise);
   read_batch(builder, dp, most_replicas(builder, lists.layers, gpus / pp));
 }
@@ -297,15 +295,19 @@ void read_rest(JobBuilder& builder, const LaunchSource& file, int pp, const Laye
   const std::string type = settings.text(kType).value_or("gpipe");
   if (type != "gpipe" && type != "pipedream_flush") settings.refuse(*settings.get(kType), "gpipe or pipedream_flush");
   const Schedule schedule = type == "gpipe" ? Schedule::GPipe : Schedule::OneFOneB;
-  if (pp > 1) builder.fix("schedule", &Fixed::schedule, schedule, name(schedule), kType);
+  if (pp > 1) builder.fix(&Fixed::schedule, schedule, name(schedule), kType);
   if (pp > 1 && !settings.states(kType)) {
     std::erase_if(builder.job.inputs, [](const Input& input) { return input.key == "schedule"; });
     builder.guess("schedule", name(schedule), "the file leaves `pipeline_type` to the command, whose default is gpipe");
   }
   read_vocabulary(builder, front);
   const bool tensor = front.tp > 1;
-  if (tensor) builder.guess("sequence_parallel", "on", "the file leaves it to the command's `--sequence-parallel`");
-  builder.fix("sp", &Fixed::sequence_parallel, tensor, tensor ? "on" : "off", "");
+  if (tensor) {
+    builder.job.fixed.sequence_parallel = true;
+    builder.guess("sequence_parallel", "on", "the file leaves it to the command's `--sequence-parallel`");
+  } else {
+    builder.fix(&Fixed::sequence_parallel, false, "off", "");
+  }
   for (const auto& [word, precision] :
        {std::pair{"_fp32", Precision::Fp32}, std::pair{"_fp16", Precision::Fp16}, std::pair{"_bf16", Precision::Bf16}})
     if (file.path.find(word) != std::string::npos) return builder.precision(precision, "tp_sizes_enc");

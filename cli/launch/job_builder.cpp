@@ -10,7 +10,6 @@
 #include "formulas/layer_kinds.hpp"
 #include "formulas/names.hpp"
 #include "planner/nearest.hpp"
-#include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 #include "presets/store.hpp"
@@ -52,15 +51,16 @@ std::int64_t JobBuilder::product(std::initializer_list<std::int64_t> factors) {
   return 0;
 }
 
-void JobBuilder::origin(const char* name, std::string_view value, std::string_view key) {
-  if (!key.empty() && settings.states(key)) return state(job, name, std::string(value), settings.where(key));
-  assume(job, name, std::string(value), fmt::format("default of {}", job.format));
-  job.homes[name] = settings.home(key);
+void JobBuilder::origin(std::string_view name, std::string_view value, std::string_view key) {
+  if (!key.empty() && settings.states(key))
+    return state(job, std::string(name), std::string(value), settings.where(key));
+  assume(job, std::string(name), std::string(value), fmt::format("default of {}", job.format));
+  job.homes[std::string(name)] = settings.home(key);
 }
 
-void JobBuilder::fix(const char* name, std::optional<int> Fixed::*axis, int value, std::string_view key) {
+void JobBuilder::fix(std::optional<int> Fixed::*axis, int value, std::string_view key) {
   job.fixed.*axis = value;
-  origin(name, fmt::format("{}", value), key);
+  origin(axis_key(axis), fmt::format("{}", value), key);
 }
 
 void JobBuilder::sequence(std::int64_t tokens, std::string_view key) {

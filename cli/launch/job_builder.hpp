@@ -9,6 +9,7 @@
 
 #include "cli/launch/format.hpp"
 #include "cli/launch/settings.hpp"
+#include "planner/problem/axes.hpp"
 
 /// What the readers of configuration files share: from settings to a job, every value with its place or its default.
 namespace plan {
@@ -24,14 +25,14 @@ class JobBuilder {
   /// Their product; 0, and a mistake, above 10^15.
   std::int64_t product(std::initializer_list<std::int64_t> factors);
   /// Fixes an axis and notes where it came from: the key if it is stated, else the default.
-  void fix(const char* name, std::optional<int> Fixed::*axis, int value, std::string_view key);
+  void fix(std::optional<int> Fixed::*axis, int value, std::string_view key);
   template <class T>
-  void fix(const char* name, std::optional<T> Fixed::*axis, T value, std::string_view word, std::string_view key) {
+  void fix(std::optional<T> Fixed::*axis, T value, std::string_view word, std::string_view key) {
     job.fixed.*axis = value;
-    origin(name, word, key);
+    origin(axis_key(axis), word, key);
   }
   /// Notes a value: stated by `key`, or else the framework's default.
-  void origin(const char* name, std::string_view value, std::string_view key);
+  void origin(std::string_view name, std::string_view value, std::string_view key);
   void sequence(std::int64_t tokens, std::string_view key);
   void global_batch(std::int64_t sequences, std::string_view key);
   /// The batch as what a rank trains: `steps` micro-batches each, on the ranks that the GPUs and axes leave.

@@ -96,19 +96,19 @@ int read_ranks(JobBuilder& builder, const LaunchFacts& facts, bool pretrain) {
 /// Several ranks shard with FSDP: pre-training inside a node, fine-tuning over all with each block rebuilt.
 void read_layout(JobBuilder& builder, const LaunchFacts& facts, int ranks, bool pretrain) {
   fix_unsplit(builder);
-  builder.fix("zero", &Fixed::zero, ranks == 1 ? 0 : 3, "");
+  builder.fix(&Fixed::zero, ranks == 1 ? 0 : 3, "");
   const int nodes = std::max({1, facts.total > 0 ? facts.nodes : builder.degree(kNodes, 1)});
   const bool inside = pretrain && nodes > 1 && ranks > nodes && ranks % nodes == 0;
-  builder.fix("shard", &Fixed::shard, inside ? ranks / nodes : 0, "");
+  builder.fix(&Fixed::shard, inside ? ranks / nodes : 0, "");
   const bool rebuilt = ranks != 1 && !pretrain;
-  builder.fix("recompute", &Fixed::recompute, Recompute{.kind = rebuilt ? RecomputeKind::Full : RecomputeKind::None},
+  builder.fix(&Fixed::recompute, Recompute{.kind = rebuilt ? RecomputeKind::Full : RecomputeKind::None},
               rebuilt ? "full" : "none", "");
 }
 
 /// litgpt divides the batch among the ranks and then by the micro-batch, and drops what is left over.
 void read_batch(JobBuilder& builder, int ranks, bool pretrain) {
   const int batch = builder.degree(kBatch, pretrain ? 512 : 64), micro = builder.degree(kMicro, 4);
-  builder.fix("micro_batch", &Fixed::micro_batch, micro, kMicro);
+  builder.fix(&Fixed::micro_batch, micro, kMicro);
   const int steps = ranks > 0 ? batch / ranks / micro : 0;
   if (ranks > 0 && steps == 0)
     builder.errors.push_back({"does_not_divide",

@@ -109,16 +109,16 @@ void read_sharding(JobBuilder& builder, const Mesh& mesh, const Degrees& d) {
   const int fsdp = mesh.at("fsdp") * mesh.at("fsdp_transpose") * mesh.at("sequence"), data = mesh.at("data");
   const int shard = fsdp * d.ep * d.cp;
   if (mesh.open) {  // base.yml leaves what is left inside a slice to fsdp
-    builder.fix("zero", &Fixed::zero, 3, stated(builder.settings, "fsdp", key));
+    builder.fix(&Fixed::zero, 3, stated(builder.settings, "fsdp", key));
     return;
   }
   if (shard > 1) {
-    builder.fix("zero", &Fixed::zero, 3, stated(builder.settings, "fsdp", key));
-    return builder.fix("shard", &Fixed::shard, data > 1 ? shard : 0, stated(builder.settings, "data", key));
+    builder.fix(&Fixed::zero, 3, stated(builder.settings, "fsdp", key));
+    return builder.fix(&Fixed::shard, data > 1 ? shard : 0, stated(builder.settings, "data", key));
   }
   const bool optimizer = data > 1 && builder.settings.boolean("shard_optimizer_over_data").value_or(false);
-  builder.fix("zero", &Fixed::zero, optimizer ? 1 : 0, "shard_optimizer_over_data");
-  builder.fix("shard", &Fixed::shard, 0, "");
+  builder.fix(&Fixed::zero, optimizer ? 1 : 0, "shard_optimizer_over_data");
+  builder.fix(&Fixed::shard, 0, "");
 }
 
 Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
@@ -134,22 +134,22 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
     d.dp = mesh.at("data") * mesh.at("fsdp") * mesh.at("fsdp_transpose") * mesh.at("sequence") * d.ep;
     d.devices = *d.dp * d.tp * d.cp * d.pp;
     if (builder.job.gpus == 0) builder.gpus(*d.devices, stated(builder.settings, "fsdp", key));
-    builder.fix("dp", &Fixed::dp, *d.dp, stated(builder.settings, "fsdp", key));
+    builder.fix(&Fixed::dp, *d.dp, stated(builder.settings, "fsdp", key));
   } else {
     builder.note("gpus_unknown", "an axis takes the devices that are left, and no file says of how many");
   }
   const bool sequence = mesh.at("tensor_sequence") > 1;
-  builder.fix("tp", &Fixed::tp, d.tp, stated(builder.settings, sequence ? "tensor_sequence" : "tensor", key));
-  builder.fix("sp", &Fixed::sequence_parallel, sequence, sequence ? "on" : "off",
+  builder.fix(&Fixed::tp, d.tp, stated(builder.settings, sequence ? "tensor_sequence" : "tensor", key));
+  builder.fix(&Fixed::sequence_parallel, sequence, sequence ? "on" : "off",
               stated(builder.settings, "tensor_sequence", key));
-  builder.fix("cp", &Fixed::cp, d.cp, stated(builder.settings, "context", key));
-  builder.fix("pp", &Fixed::pp, d.pp, stated(builder.settings, "pipeline", key));
-  builder.fix("ep", &Fixed::ep, d.ep, stated(builder.settings, "expert", key));
-  builder.fix("etp", &Fixed::etp, builder.job.model && builder.job.model->moe() ? d.tp : 1, "");
+  builder.fix(&Fixed::cp, d.cp, stated(builder.settings, "context", key));
+  builder.fix(&Fixed::pp, d.pp, stated(builder.settings, "pipeline", key));
+  builder.fix(&Fixed::ep, d.ep, stated(builder.settings, "expert", key));
+  builder.fix(&Fixed::etp, builder.job.model && builder.job.model->moe() ? d.tp : 1, "");
   read_sharding(builder, mesh, d);
   if (d.pp > 1 && !mesh.open) {  // its mesh: data, stage, fsdp
     const AxisOrder order = builder.job.fixed.zero == 3 ? AxisOrder::PipelineOutermost : AxisOrder::DataOutermost;
-    builder.fix("order", &Fixed::order, order, name(order), "");
+    builder.fix(&Fixed::order, order, name(order), "");
   }
   return d;
 }
@@ -161,13 +161,13 @@ void read_context(JobBuilder& builder, const Degrees& d) {
       {"all_gather", CpKind::AllGather}, {"ring", CpKind::Ring}, {"ulysses", CpKind::Ulysses}, {"usp", CpKind::Hybrid}};
   const std::string word = builder.settings.text(kKey).value_or("all_gather");
   for (const auto& [name_here, kind] : kKinds)
-    if (word == name_here) return builder.fix("cp_kind", &Fixed::cp_kind, kind, name(kind), kKey);
+    if (word == name_here) return builder.fix(&Fixed::cp_kind, kind, name(kind), kKey);
   builder.settings.refuse(*builder.settings.get(kKey), "all_gather, ring, ulysses or usp");
 }
 
 void read_pipeline(JobBuilder& builder, const Degrees& d) {
   Settings& settings = builder.settings;
-  if (d.pp == 1) return builder.fix("vp", &Fixed::vp, 1, "");
+  if (d.pp == 1) return builder.fix(&Fixed::vp, 1, "");
   constexpr std::string_view kRepeats = "num_pipeline_repeats", kEach = "num_layers_per_pipeline_stage";
   const int depth = builder.job.model ? builder.job.model->depth() : 0;
   const int each = builder.degree(kEach, 1);
@@ -179,9 +179,9 @@ void read_pipeline(JobBuilder& builder, const Degrees& d) {
         {"does_not_divide",
          fmt::format("{} stages * {} repeats * {} layers are not the model's {}", d.pp, repeats, each, depth)});
   if (repeats < 1) return builder.note("stages_unknown", "the repeats follow from the model's layers");
-  builder.fix("vp", &Fixed::vp, repeats, settings.states(kRepeats) ? kRepeats : kEach);
+  builder.fix(&Fixed::vp, repeats, settings.states(kRepeats) ? kRepeats : kEach);
   const Schedule schedule = repeats > 1 ? Schedule::BreadthFirst : Schedule::GPipe;
-  builder.fix("schedule", &Fixed::schedule, schedule, name(schedule), "");
+  builder.fix(&Fixed::schedule, schedule, name(schedule), "");
 }
 
 void read_batch(JobBuilder& builder, const Degrees& d) {
@@ -207,14 +207,14 @@ void read_batch(JobBuilder& builder, const Degrees& d) {
         {"does_not_divide", fmt::format("{} sequences do not divide among {} micro-batches of "
                                         "{} ranks",
                                         whole, passes, *d.dp)});
-  builder.fix("micro_batch", &Fixed::micro_batch, static_cast<int>(whole / ranks), kBatch);
+  builder.fix(&Fixed::micro_batch, static_cast<int>(whole / ranks), kBatch);
 }
 
 void read_recompute(JobBuilder& builder) {
   constexpr std::string_view kKey = "remat_policy";
   const std::string word = builder.settings.text(kKey).value_or("full");
   const auto fix = [&](const Recompute& recompute, std::string_view text) {
-    builder.fix("recompute", &Fixed::recompute, recompute, text, kKey);
+    builder.fix(&Fixed::recompute, recompute, text, kKey);
   };
   if (word == "minimal_with_context")
     return fix({.kind = RecomputeKind::Selective, .modules = kRecomputeNorm}, "layernorm");

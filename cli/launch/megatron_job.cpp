@@ -349,9 +349,9 @@ Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& fact
   job.fixed.tp = builder.count("tensor-model-parallel-size", "tp", 1);
   job.fixed.sequence_parallel = args.has("sequence-parallel") && *job.fixed.tp > 1;
   if (args.has("sequence-parallel"))
-    state(job, "sp", *job.fixed.sequence_parallel ? "on" : "off", args.where("sequence-parallel"));
+    state(job, "sequence_parallel", *job.fixed.sequence_parallel ? "on" : "off", args.where("sequence-parallel"));
   else
-    assume(job, "sp", "off", "Megatron-LM");
+    assume(job, "sequence_parallel", "off", "Megatron-LM");
   megatron::stages(builder);
   order(builder);
   context(builder);

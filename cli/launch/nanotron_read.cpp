@@ -116,20 +116,20 @@ void read_axes(JobBuilder& builder, const LaunchFacts& facts, int tp) {
   if (!builder.plausible({dp, tp, pp, cp})) return;
   builder.launcher(facts);
   if (facts.total == 0) builder.gpus(std::int64_t{dp} * tp * pp * cp, kDp);
-  builder.fix("tp", &Fixed::tp, tp, kTp);
-  builder.fix("cp", &Fixed::cp, cp, kCp);
-  if (cp > 1) builder.fix("cp_kind", &Fixed::cp_kind, CpKind::Ring, "ring", kCp);
-  builder.fix("pp", &Fixed::pp, pp, kPp);
-  builder.fix("vp", &Fixed::vp, 1, "");
-  builder.fix("dp", &Fixed::dp, dp, kDp);
+  builder.fix(&Fixed::tp, tp, kTp);
+  builder.fix(&Fixed::cp, cp, kCp);
+  if (cp > 1) builder.fix(&Fixed::cp_kind, CpKind::Ring, "ring", kCp);
+  builder.fix(&Fixed::pp, pp, kPp);
+  builder.fix(&Fixed::vp, 1, "");
+  builder.fix(&Fixed::dp, dp, kDp);
   const int ep = builder.degree(kEp, 1);
   const bool moe = !builder.job.model || builder.job.model->moe();
-  builder.fix("ep", &Fixed::ep, moe ? ep : 1, kEp);
+  builder.fix(&Fixed::ep, moe ? ep : 1, kEp);
   if (!moe && ep > 1) builder.unused(kEp, "the model has no experts: this axis is not counted");
-  builder.fix("etp", &Fixed::etp, moe && ep == 1 ? tp : 1, "");
+  builder.fix(&Fixed::etp, moe && ep == 1 ? tp : 1, "");
   const std::string mode = lowered(builder.settings.text("parallelism.tp_mode").value_or("all_reduce"));
   const bool sp = mode == "reduce_scatter" && tp > 1;
-  builder.fix("sp", &Fixed::sequence_parallel, sp, sp ? "on" : "off", "parallelism.tp_mode");
+  builder.fix(&Fixed::sequence_parallel, sp, sp ? "on" : "off", "parallelism.tp_mode");
   (void)builder.settings.get("parallelism.tp_linear_async_communication");
   if (!on(builder.settings, "parallelism.tp_recompute_allgather", true) && sp)
     builder.unused("parallelism.tp_recompute_allgather",
@@ -138,15 +138,15 @@ void read_axes(JobBuilder& builder, const LaunchFacts& facts, int tp) {
   const std::string engine = lowered(builder.settings.text(kEngine).value_or("afab"));
   if (engine != "1f1b" && engine != "afab") builder.settings.refuse(*builder.settings.get(kEngine), "1f1b or afab");
   const Schedule schedule = engine == "1f1b" ? Schedule::OneFOneB : Schedule::GPipe;
-  if (pp > 1) builder.fix("schedule", &Fixed::schedule, schedule, name(schedule), kEngine);
+  if (pp > 1) builder.fix(&Fixed::schedule, schedule, name(schedule), kEngine);
 }
 
 void read_memory(JobBuilder& builder) {
   Settings& settings = builder.settings;
   const int stage = builder.degree("optimizer.zero_stage", 0, 0);
   if (stage > 1) settings.refuse(*settings.get("optimizer.zero_stage"), "0 or 1: nanotron shards nothing else");
-  builder.fix("zero", &Fixed::zero, std::min(1, stage), "optimizer.zero_stage");
-  builder.fix("shard", &Fixed::shard, 0, "");
+  builder.fix(&Fixed::zero, std::min(1, stage), "optimizer.zero_stage");
+  builder.fix(&Fixed::shard, 0, "");
   constexpr std::string_view kLayer = "parallelism.recompute_layer";
   // Before `recompute_layer` there was a granularity: FULL, or SELECTIVE, which is attention's core alone.
   constexpr std::string_view kGranularity = "parallelism.recompute_granularity";
@@ -154,7 +154,7 @@ void read_memory(JobBuilder& builder) {
   const bool early = granularity == "full", full = early || on(settings, std::string(kLayer));
   if (!early && granularity != "none" && granularity != "null")
     builder.unused(kGranularity, "`recompute_granularity`: parts of a layer that are recomputed are counted as kept");
-  builder.fix("recompute", &Fixed::recompute, Recompute{.kind = full ? RecomputeKind::Full : RecomputeKind::None},
+  builder.fix(&Fixed::recompute, Recompute{.kind = full ? RecomputeKind::Full : RecomputeKind::None},
               full ? "full" : "none", early ? kGranularity : kLayer);
   const std::string type = lowered(settings.text("model.dtype").value_or("bfloat16"));
   const bool narrow = type == "bfloat16" || type == "float16";
@@ -190,7 +190,7 @@ Result<LaunchJob> read_nanotron(std::span<const LaunchSource> files, const Launc
   constexpr std::string_view kMicro = "tokens.micro_batch_size", kSteps = "tokens.batch_accumulation_per_replica";
   const int micro = builder.degree(kMicro, 0, 1), steps = builder.degree(kSteps, 1);
   if (settings->states(kMicro)) {
-    builder.fix("micro_batch", &Fixed::micro_batch, micro, kMicro);
+    builder.fix(&Fixed::micro_batch, micro, kMicro);
     builder.global_batch(builder.product({micro, steps, builder.job.fixed.dp.value_or(1)}),
                          settings->states(kSteps) ? kSteps : kMicro);
   }

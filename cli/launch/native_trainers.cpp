@@ -54,11 +54,9 @@ void describe_model(JobBuilder& builder, std::string_view type, std::string_view
 }
 
 void fix_unsplit(JobBuilder& builder) {
-  for (const auto& [axis, member] :
-       {std::pair{"tp", &Fixed::tp}, std::pair{"cp", &Fixed::cp}, std::pair{"pp", &Fixed::pp},
-        std::pair{"vp", &Fixed::vp}, std::pair{"ep", &Fixed::ep}, std::pair{"etp", &Fixed::etp}})
-    builder.fix(axis, member, 1, "");
-  builder.fix("sp", &Fixed::sequence_parallel, false, "off", "");
+  for (const auto axis : {&Fixed::tp, &Fixed::cp, &Fixed::pp, &Fixed::vp, &Fixed::ep, &Fixed::etp})
+    builder.fix(axis, 1, "");
+  builder.fix(&Fixed::sequence_parallel, false, "off", "");
 }
 
 void pure_bf16(Training& training) {

@@ -125,21 +125,21 @@ void read_mesh(JobBuilder& builder, const LaunchFacts& facts) {
   const auto key = [](const char* section) { return std::string(kModule) + section + ".degree"; };
   const int tp = degree_of(builder, "tp_config"), cp = degree_of(builder, "cp_config");
   const int pp = degree_of(builder, "pp_config"), ep = degree_of(builder, "ep_config");
-  builder.fix("tp", &Fixed::tp, tp, key("tp_config"));
-  builder.fix("cp", &Fixed::cp, cp, key("cp_config"));
-  builder.fix("pp", &Fixed::pp, pp, key("pp_config"));
-  builder.fix("ep", &Fixed::ep, ep, key("ep_config"));
-  builder.fix("etp", &Fixed::etp, 1, "");
-  builder.fix("sp", &Fixed::sequence_parallel, tp > 1, tp > 1 ? "on" : "off", key("tp_config"));
+  builder.fix(&Fixed::tp, tp, key("tp_config"));
+  builder.fix(&Fixed::cp, cp, key("cp_config"));
+  builder.fix(&Fixed::pp, pp, key("pp_config"));
+  builder.fix(&Fixed::ep, ep, key("ep_config"));
+  builder.fix(&Fixed::etp, 1, "");
+  builder.fix(&Fixed::sequence_parallel, tp > 1, tp > 1 ? "on" : "off", key("tp_config"));
   const bool ulysses = settings.has_section("train_module.cp_config.uly.");
   if (cp > 1)
-    builder.fix("cp_kind", &Fixed::cp_kind, ulysses ? CpKind::Ulysses : CpKind::Ring,
+    builder.fix(&Fixed::cp_kind, ulysses ? CpKind::Ulysses : CpKind::Ring,
                 name(ulysses ? CpKind::Ulysses : CpKind::Ring), key("cp_config"));
   const std::string word = lowered(settings.text(kSharding).value_or("ddp"));
   const bool sharded = word == "fsdp" || word == "hsdp";
   if (!sharded && word != "ddp") settings.refuse(*settings.get(kSharding), "fsdp, hsdp or ddp");
   // Beside a pipeline weights stay gathered between forward and backward pass.
-  builder.fix("zero", &Fixed::zero, !sharded || builder.job.gpus == 1 ? 0 : pp > 1 ? 2 : 3, kSharding);
+  builder.fix(&Fixed::zero, !sharded || builder.job.gpus == 1 ? 0 : pp > 1 ? 2 : 3, kSharding);
   int shard = 0;
   if (word == "hsdp" && builder.job.gpus > 0 && builder.plausible({tp, cp, pp})) {
     const int ranks = builder.job.gpus / std::max(1, tp * cp * pp) * cp;
@@ -147,7 +147,7 @@ void read_mesh(JobBuilder& builder, const LaunchFacts& facts) {
     shard = builder.degree("train_module.dp_config.shard_degree", std::max(1, ranks / std::max(1, replicas)));
     if (shard >= ranks) shard = 0;
   }
-  builder.fix("shard", &Fixed::shard, shard, "train_module.dp_config.shard_degree");
+  builder.fix(&Fixed::shard, shard, "train_module.dp_config.shard_degree");
 }
 
 void read_pipeline(JobBuilder& builder) {
@@ -155,14 +155,14 @@ void read_pipeline(JobBuilder& builder) {
       {"1F1B", Schedule::OneFOneB},          {"Interleaved1F1B", Schedule::Interleaved}, {"GPipe", Schedule::GPipe},
       {"LoopedBFS", Schedule::BreadthFirst}, {"ZBVZeroBubble", Schedule::ZbV},
   };
-  if (builder.job.fixed.pp.value_or(1) <= 1) return builder.fix("vp", &Fixed::vp, 1, "");
+  if (builder.job.fixed.pp.value_or(1) <= 1) return builder.fix(&Fixed::vp, 1, "");
   Settings& settings = builder.settings;
   const std::string word = settings.text(kPipeline).value_or("Interleaved1F1B");
   for (const auto& [text, schedule] : kSchedules)
     if (word == text) {
       const bool single = schedule == Schedule::OneFOneB || schedule == Schedule::GPipe;
-      builder.fix("schedule", &Fixed::schedule, schedule, name(schedule), kPipeline);
-      return builder.fix("vp", &Fixed::vp, single ? 1 : 2, kPipeline);
+      builder.fix(&Fixed::schedule, schedule, name(schedule), kPipeline);
+      return builder.fix(&Fixed::vp, single ? 1 : 2, kPipeline);
     }
   builder.unused(kPipeline, fmt::format("the schedule `{}` is left open", word));
 }
@@ -180,7 +180,7 @@ void read_recompute(JobBuilder& builder) {
     builder.unused(kMode, fmt::format("`{}`: what is rebuilt is not known: counted as nothing rebuilt", mode));
   }
   const bool full = recompute.kind == RecomputeKind::Full;
-  builder.fix("recompute", &Fixed::recompute, recompute, full ? "full" : "none", kMode);
+  builder.fix(&Fixed::recompute, recompute, full ? "full" : "none", kMode);
 }
 
 void read_precision(JobBuilder& builder) {
@@ -214,7 +214,7 @@ void read_batch(JobBuilder& builder) {
   };
   if (seq > 0) builder.sequence(seq, kSeq);
   const int micro = sequences(kRank), global = sequences(kBatch);
-  if (micro > 0) builder.fix("micro_batch", &Fixed::micro_batch, micro, kRank);
+  if (micro > 0) builder.fix(&Fixed::micro_batch, micro, kRank);
   if (global > 0) builder.global_batch(global, kBatch);
 }
 

@@ -154,13 +154,13 @@ void read_sharding(JobBuilder& builder, const LaunchFacts& facts) {
     settings.refuse(*settings.get(kStrategy), "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD");
   const bool half = word.find("GRAD_OP") != std::string::npos || word.find("ZERO2") != std::string::npos;
   const bool none = replicated || word == "NO_SHARD" || builder.job.gpus == 1;
-  builder.fix("zero", &Fixed::zero, none ? 0 : half ? 2 : 3, replicated ? kDistributed : kStrategy);
+  builder.fix(&Fixed::zero, none ? 0 : half ? 2 : 3, replicated ? kDistributed : kStrategy);
   constexpr std::string_view kReplicas = "fsdp.hybrid_sharding_num_model_replicas";
   const bool hybrid = word.find("HYBRID") != std::string::npos && !none;
   const int replicas = builder.degree(kReplicas, std::max(1, facts.nodes));
   const int gpus = builder.job.gpus;
   const bool groups = hybrid && replicas > 1 && gpus > replicas && gpus % replicas == 0;
-  builder.fix("shard", &Fixed::shard, groups ? gpus / replicas : 0, kReplicas);
+  builder.fix(&Fixed::shard, groups ? gpus / replicas : 0, kReplicas);
 }
 
 void read_recompute(JobBuilder& builder) {
@@ -181,7 +181,7 @@ void read_recompute(JobBuilder& builder) {
   if (!word.empty() && word != "fine_grained" && recompute.kind == RecomputeKind::None)
     settings.refuse(*settings.get(kCheckpointing), "whole_layer, one_in_two, ..., three_in_four or fine_grained");
   const bool full = recompute.kind == RecomputeKind::Full;
-  builder.fix("recompute", &Fixed::recompute, recompute, full ? "full" : "none", kCheckpointing);
+  builder.fix(&Fixed::recompute, recompute, full ? "full" : "none", kCheckpointing);
 }
 
 /// Its optimizer, dropout, and what is compiled: nothing where no section says so.
@@ -232,8 +232,7 @@ Result<LaunchJob> read_olmo(std::span<const LaunchSource> files, const LaunchFac
   read_software(builder);
   if (settings->text("fsdp.precision").value_or("pure") == "pure" && settings->states("fsdp.precision"))
     builder.training.grad_bytes = 2;  // reduced in the format of the forward pass
-  builder.fix("micro_batch", &Fixed::micro_batch, builder.degree("device_train_microbatch_size", 16),
-              "device_train_microbatch_size");
+  builder.fix(&Fixed::micro_batch, builder.degree("device_train_microbatch_size", 16), "device_train_microbatch_size");
   builder.global_batch(builder.degree("global_train_batch_size", 512), "global_train_batch_size");
   builder.sequence(builder.degree(kSeq, 1024), kSeq);
   tell_the_rest(builder, kIrrelevant, "OLMo");

@@ -53,7 +53,7 @@ void read_tokens(JobBuilder& builder, const torchtitan::Degrees& d) {
   if (seq < 1 || micro < 1) return builder.errors.push_back({"wrong_value", "a batch of no tokens"});
   builder.sequence(seq, kSeq);
   if (micro % seq == 0 && micro / seq <= kMostRanks)
-    builder.fix("micro_batch", &Fixed::micro_batch, static_cast<int>(micro / seq), kMicro);
+    builder.fix(&Fixed::micro_batch, static_cast<int>(micro / seq), kMicro);
   else
     builder.unmodelled("partial_sequences", fmt::format("{}: {} tokens are no whole number of sequences of {}",
                                                         settings.where(kMicro), micro, seq));
@@ -233,8 +233,8 @@ Result<LaunchJob> read_torchtitan_main(std::span<const LaunchSource> files, cons
     torchtitan::read_model(builder, settings.text("model.name").value_or(""), flavor, registered);
   const torchtitan::Degrees degrees = torchtitan::read_degrees(builder, facts);
   const bool split = degrees.tp > 1 && settings.boolean("parallelism.enable_sequence_parallel").value_or(true);
-  builder.fix("sp", &Fixed::sequence_parallel, split, split ? "on" : "off", "parallelism.enable_sequence_parallel");
-  if (degrees.cp > 1) builder.fix("cp_kind", &Fixed::cp_kind, CpKind::AllGather, "all-gather", "");
+  builder.fix(&Fixed::sequence_parallel, split, split ? "on" : "off", "parallelism.enable_sequence_parallel");
+  if (degrees.cp > 1) builder.fix(&Fixed::cp_kind, CpKind::AllGather, "all-gather", "");
   torchtitan::read_experts(builder, degrees);
   torchtitan::read_pipeline(builder, degrees);
   read_tokens(builder, degrees);

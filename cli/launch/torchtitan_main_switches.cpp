@@ -20,7 +20,7 @@ void read_recompute(JobBuilder& builder) {
   constexpr std::string_view kKey = "activation_checkpoint";
   const std::string word = builder.settings.text(kKey).value_or("SelectiveAC.Config");
   const auto fix = [&](const Recompute& recompute, std::string_view text) {
-    builder.fix("recompute", &Fixed::recompute, recompute, text, kKey);
+    builder.fix(&Fixed::recompute, recompute, text, kKey);
   };
   if (word == "none") return fix({}, "none");
   if (word == "FullAC.Config") return fix({.kind = RecomputeKind::Full}, "full");

@@ -37,11 +37,11 @@ int depth(const JobBuilder& builder) { return builder.job.model ? builder.job.mo
 void read_shards(JobBuilder& builder, const Degrees& d) {
   Settings& settings = builder.settings;
   if (d.replicate == 1) {
-    builder.fix("shard", &Fixed::shard, 0, kReplicate);
+    builder.fix(&Fixed::shard, 0, kReplicate);
   } else if (d.shard > 0 || d.dp) {
     const int shard = d.shard > 0 ? d.shard : *d.dp / d.replicate;
     const bool replicated_only = shard * d.cp == 1;
-    builder.fix("shard", &Fixed::shard, replicated_only ? 0 : shard * d.cp, kShard);
+    builder.fix(&Fixed::shard, replicated_only ? 0 : shard * d.cp, kShard);
   } else {
     builder.note("shard_unknown",
                  fmt::format("{}: the shard group follows from the number of GPUs, which no file states",
@@ -56,12 +56,12 @@ void read_shards(JobBuilder& builder, const Degrees& d) {
   if (policy == "default" && (one_rank || (only_replicas && d.replicate > 1)) && d.tp == 1 && d.pp == 1) zero = 0;
   if (policy != "default" && policy != "always" && policy != "never")
     settings.refuse(*settings.get(kReshard), "default, always or never");
-  builder.fix("zero", &Fixed::zero, zero, kReshard);
+  builder.fix(&Fixed::zero, zero, kReshard);
 }
 
 void fix_chunks(JobBuilder& builder, std::vector<int> chunks, std::string_view key) {
   const std::string text = fmt::format("{}", fmt::join(chunks, "+"));
-  builder.fix("layers", &Fixed::chunk_layers, std::move(chunks), text, key);
+  builder.fix(&Fixed::chunk_layers, std::move(chunks), text, key);
 }
 
 /// Stages as named, as counted by layers a stage, or as the schedule has by default.
@@ -79,7 +79,7 @@ void read_stages(JobBuilder& builder, const Degrees& d, bool several) {
       return builder.note("stages_unknown", fmt::format("{}: the number of stages follows from the model's layers",
                                                         settings.where(kPerStage)));
     if (per_stage > 0) stages = (depth(builder) + first + last + per_stage - 1) / per_stage;
-    if (depth(builder) == 0) return builder.fix("vp", &Fixed::vp, stages / d.pp, "");
+    if (depth(builder) == 0) return builder.fix(&Fixed::vp, stages / d.pp, "");
     chunks = deal(depth(builder), stages, first, last);
     if (chunks.empty() || stages % d.pp != 0)
       return builder.errors.push_back(
@@ -91,7 +91,7 @@ void read_stages(JobBuilder& builder, const Degrees& d, bool several) {
         {"does_not_divide",
          fmt::format("{}: {} model parts do not divide among {} ranks",
                      settings.where("parallelism.module_fqns_per_model_part[0]"), chunks.size(), d.pp)});
-  builder.fix("vp", &Fixed::vp, static_cast<int>(chunks.size()) / d.pp, settings.states(key) ? key : kParts);
+  builder.fix(&Fixed::vp, static_cast<int>(chunks.size()) / d.pp, settings.states(key) ? key : kParts);
   fix_chunks(builder, std::move(chunks), key);
 }
 
@@ -103,7 +103,7 @@ void read_recompute(JobBuilder& builder) {
   const std::string mode = settings.text(kMode).value_or("selective");
   const std::string option = settings.text(kOption).value_or("2");
   const auto fix = [&](const Recompute& recompute, std::string_view word) {
-    builder.fix("recompute", &Fixed::recompute, recompute, word, settings.states(kMode) ? kMode : kOption);
+    builder.fix(&Fixed::recompute, recompute, word, settings.states(kMode) ? kMode : kOption);
   };
   if (mode == "none") return fix({}, "none");
   if (mode == "full") return fix({.kind = RecomputeKind::Full}, "full");
@@ -183,7 +183,7 @@ void judge_pass(JobBuilder& builder, const Degrees& d, int local, int micro) {
 void read_batch(JobBuilder& builder, const Degrees& d) {
   const int local = builder.degree("training.local_batch_size", 8);
   const int micro = d.pp > 1 ? builder.degree("parallelism.pipeline_parallel_microbatch_size", 1) : local;
-  builder.fix("micro_batch", &Fixed::micro_batch, micro,
+  builder.fix(&Fixed::micro_batch, micro,
               d.pp > 1 ? "parallelism.pipeline_parallel_microbatch_size" : "training.local_batch_size");
   builder.sequence(builder.degree("training.seq_len", 2048), "training.seq_len");
   const std::optional<std::int64_t> global = builder.settings.integer("training.global_batch_size");
@@ -219,15 +219,15 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   const std::int64_t stated = static_cast<std::int64_t>(d.replicate) * d.shard;
   if (d.shard > 0 && stated * inner <= kMostGpus) {
     d.dp = static_cast<int>(stated);
-    builder.fix("dp", &Fixed::dp, *d.dp, kShard);
+    builder.fix(&Fixed::dp, *d.dp, kShard);
     if (builder.job.gpus == 0) builder.gpus(stated * inner, kShard);
   } else if (builder.job.gpus > 0 && builder.job.gpus % inner == 0) {
     d.dp = static_cast<int>(builder.job.gpus / inner);
-    builder.fix("dp", &Fixed::dp, *d.dp, "");  // -1: what the other axes leave
+    builder.fix(&Fixed::dp, *d.dp, "");  // -1: what the other axes leave
   }
-  builder.fix("tp", &Fixed::tp, d.tp, "parallelism.tensor_parallel_degree");
-  builder.fix("cp", &Fixed::cp, d.cp, "parallelism.context_parallel_degree");
-  builder.fix("pp", &Fixed::pp, d.pp, "parallelism.pipeline_parallel_degree");
+  builder.fix(&Fixed::tp, d.tp, "parallelism.tensor_parallel_degree");
+  builder.fix(&Fixed::cp, d.cp, "parallelism.context_parallel_degree");
+  builder.fix(&Fixed::pp, d.pp, "parallelism.pipeline_parallel_degree");
   read_shards(builder, d);
   return d;
 }
@@ -240,12 +240,12 @@ void read_pipeline(JobBuilder& builder, const Degrees& d) {
     builder.unmodelled("schedule_unknown", fmt::format("{}: a schedule in a CSV file is not read",
                                                        settings.where("parallelism.pipeline_parallel_schedule_csv")));
   if (d.pp == 1) {
-    builder.fix("vp", &Fixed::vp, 1, "");
+    builder.fix(&Fixed::vp, 1, "");
     return;
   }
   const ScheduleRow* known = find_schedule(word);
   if (known != nullptr)
-    builder.fix("schedule", &Fixed::schedule, known->schedule, known->name, kSchedule);
+    builder.fix(&Fixed::schedule, known->schedule, known->name, kSchedule);
   else
     builder.unmodelled("schedule_unknown",
                        fmt::format("{}: the schedule `{}` is not modelled", settings.where(kSchedule), word));
@@ -268,12 +268,12 @@ void read_model(JobBuilder& builder, std::string_view family, std::string_view f
 void read_experts(JobBuilder& builder, const Degrees& d) {
   const int etp = builder.degree("parallelism.expert_tensor_parallel_degree", 1);
   const bool moe = !builder.job.model || builder.job.model->moe();
-  builder.fix("ep", &Fixed::ep, moe ? d.ep : 1, "parallelism.expert_parallel_degree");
+  builder.fix(&Fixed::ep, moe ? d.ep : 1, "parallelism.expert_parallel_degree");
   // Without expert parallelism the tensor-parallel ranks split each expert.
   if (moe && d.ep == 1)
-    builder.fix("etp", &Fixed::etp, d.tp, "");
+    builder.fix(&Fixed::etp, d.tp, "");
   else
-    builder.fix("etp", &Fixed::etp, moe ? etp : 1, "parallelism.expert_tensor_parallel_degree");
+    builder.fix(&Fixed::etp, moe ? etp : 1, "parallelism.expert_tensor_parallel_degree");
 }
 
 }  // namespace torchtitan
@@ -283,10 +283,10 @@ Result<LaunchJob> torchtitan::job_of(Settings& settings, std::string_view format
   read_model(builder, settings.text("model.name").value_or("llama3"),
              settings.text("model.flavor").value_or("debugmodel"), "model.flavor");
   const Degrees degrees = read_degrees(builder, facts);
-  builder.fix("sp", &Fixed::sequence_parallel, degrees.tp > 1, degrees.tp > 1 ? "on" : "off", "");
+  builder.fix(&Fixed::sequence_parallel, degrees.tp > 1, degrees.tp > 1 ? "on" : "off", "");
   const std::string rotate = settings.text("parallelism.context_parallel_rotate_method").value_or("allgather");
   if (degrees.cp > 1)
-    builder.fix("cp_kind", &Fixed::cp_kind, rotate == "alltoall" ? CpKind::Ring : CpKind::AllGather,
+    builder.fix(&Fixed::cp_kind, rotate == "alltoall" ? CpKind::Ring : CpKind::AllGather,
                 rotate == "alltoall" ? "ring" : "all-gather", "parallelism.context_parallel_rotate_method");
   read_experts(builder, degrees);
   read_pipeline(builder, degrees);

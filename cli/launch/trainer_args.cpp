@@ -270,7 +270,7 @@ void read_checkpointing(JobBuilder& builder, std::string_view own_key, bool own)
     builder.job.fixed.recompute = recompute;
     return builder.guess("recompute", "none", "the Trainer's arguments or the script decide it");
   }
-  builder.fix("recompute", &Fixed::recompute, recompute, trainers || own ? "full" : "none", key);
+  builder.fix(&Fixed::recompute, recompute, trainers || own ? "full" : "none", key);
 }
 
 }  // namespace plan::hugging_face

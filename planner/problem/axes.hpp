@@ -108,6 +108,17 @@ constexpr void each_axis(const Visit& visit) {
   std::apply([&](const auto&... axis) { (visit(axis), ...); }, kAxes);
 }
 
+/// The key of the axis that this member fixes: what files and words state of it goes by that name.
+template <class T>
+[[nodiscard]] constexpr std::string_view axis_key(std::optional<T> Fixed::*fixed) {
+  std::string_view key;
+  each_axis([&](const auto& axis) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(axis.fixed)>, std::optional<T> Fixed::*>)
+      if (axis.fixed == fixed) key = axis.key;
+  });
+  return key;
+}
+
 /// Do all rows of a table that says more of some axes name one by its key?
 template <class Rows>
 [[nodiscard]] constexpr bool name_axes(const Rows& rows) {

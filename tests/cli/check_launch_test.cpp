@@ -93,6 +93,7 @@ std::vector<Job> jobs() {
              {{kMegatron, "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", ""}},
              kMegatron,
              "exec torchrun"},
+            {"sequence_parallel", {{kMegatron, "--sequence-parallel", ""}}, kMegatron, "exec torchrun"},
             {"seq",
              {{kMegatron, "--seq-length 8192 --max-position-embeddings 8192",
                "--seq-length 65536 --max-position-embeddings 65536"}},
