@@ -24,12 +24,14 @@ StageContent whole_model(const Model& model) {
   return content;
 }
 
-using ByKind = std::array<double, kMaxLayerKinds>;
+template <class T>
+using ByKind = std::array<T, kMaxLayerKinds>;
 
 /// The mean over the ranks of the largest value among the kinds of layer that a rank holds is at least this, if every
 /// rank has `fewest` layers or more: so many ranks at most hold nothing but kinds of small values. `whole` is the
 /// model.
-double mean_of_largest(const StageContent& whole, const Layout& family, int fewest, const ByKind& values) {
+template <class T>
+T mean_of_largest(const StageContent& whole, const Layout& family, int fewest, const ByKind<T>& values) {
   std::array<std::size_t, kMaxLayerKinds> kinds{};
   std::size_t size = 0;
   int left = 0;
@@ -38,7 +40,7 @@ double mean_of_largest(const StageContent& whole, const Layout& family, int fewe
   std::sort(kinds.begin(), kinds.begin() + size, [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
   // At most two ranks, of the embedding and of the head, are without a layer.
   int ranks = fewest > 0 ? family.pp : std::max(0, family.pp - 2);
-  double sum = 0;
+  T sum{};
   for (std::size_t i = 0; i < size; ++i) {
     left -= whole.layers_of_kind[kinds[i]];
     const int without = std::min(ranks, left / std::max(1, fewest));
@@ -115,7 +117,7 @@ std::vector<ShardedMemory> least_states(const Problem& problem, const Layout& fa
        {&StageSums::dense, &StageSums::expert, &StageSums::trained_dense, &StageSums::trained_expert, &StageSums::ends,
         &StageSums::quantised, &StageSums::expert_quantised})
     sums.*part /= family.pp;
-  ByKind blocks{};
+  ByKind<double> blocks{};
   for (std::size_t kind = 0; kind < problem.model.kinds.size(); ++kind) {
     const LayerMemory& layer = memory.layer(static_cast<int>(kind));
     blocks[kind] = layer.dense_parameters + layer.expert_parameters;
@@ -126,19 +128,20 @@ std::vector<ShardedMemory> least_states(const Problem& problem, const Layout& fa
   const StageContent no_ends{};
   // What DeepSpeed gathers at most does not grow with what a rank holds: the mean of that may be less.
   const bool gathers = problem.training.stack.states != StateLayout::DeepSpeed;
-  constexpr double kRounding = 16;  // bytes, of the parts that ranks round
+  constexpr RealBytes kRounding(16);  // of the parts that ranks round
   std::vector<ShardedMemory> all;
   for (const Sharding& sharding : shardings) {
     layout.zero = sharding.zero, layout.shard = sharding.shard;
     const ShardedMemory one = memory.sharded(layout, 0, no_ends, sums);
     ShardedMemory mean;
-    mean.weights = round_bytes(std::max(0.0, static_cast<double>(one.states().value) - one.late_grads - kRounding));
+    mean.weights = round_bytes(std::max(RealBytes(), one.states() - one.late_grads - kRounding));
     mean.communication = one.communication;
     if (gathers) mean.forward = one.forward, mean.backward = one.backward;
     all.push_back(mean);
   }
   keep_least(all, [](const ShardedMemory& one) {
-    return std::array{static_cast<double>((one.weights + one.communication).value), one.forward, one.backward};
+    return std::array{static_cast<double>((one.weights + one.communication).value), one.forward.value,
+                      one.backward.value};
   });
   return all;
 }
@@ -174,7 +177,7 @@ std::vector<LeastActivity> least_activities(const Problem& problem, const Layout
   const StageContent content = whole_model(problem.model);
   const std::size_t kinds = problem.model.kinds.size();
   std::vector<LeastActivity> least;
-  ByKind transients{}, saved{};
+  ByKind<RealBytes> transients{}, saved{};
   for (std::size_t kind = 0; kind < kinds; ++kind) saved[kind] = memory.layer(static_cast<int>(kind)).saved;
   for (std::size_t i = 0; i < recomputes.size(); ++i) {
     const Recompute& choice = recomputes[i];
@@ -182,20 +185,21 @@ std::vector<LeastActivity> least_activities(const Problem& problem, const Layout
     if (whole && !all && i + 1 < recomputes.size()) continue;  // the last represents them
     const bool blocks = all && choice.uniform <= 1 && i > 0 && recomputes[i - 1].kind == RecomputeKind::Full;
     LeastActivity one{.together = std::max(1, choice.uniform)};
-    double none = 0, cheapest = std::numeric_limits<double>::infinity();  // seconds of a byte that recomputing frees
+    RealBytes none;
+    double cheapest = std::numeric_limits<double>::infinity();  // seconds of a byte that recomputing frees
     for (std::size_t kind = 0; kind < kinds; ++kind) {
       const int count = content.layers_of_kind[kind], k = static_cast<int>(kind);
       const LayerMemory& layer = memory.layer(k);
       const KeptLayer& here = kept.of(std::min(i, kept.choices() - 1), k);
-      const double checkpoint = std::min(layer.saved, layer.checkpoint / std::max(1, choice.uniform));
+      const RealBytes checkpoint = std::min(layer.saved, layer.checkpoint / std::max(1, choice.uniform));
       one.held += count * (whole ? checkpoint : here.kept), none += count * layer.saved;
-      transients[kind] = here.backward + (whole ? std::max(0.0, layer.saved - layer.checkpoint) : 0);
+      transients[kind] = here.backward + (whole ? std::max(RealBytes(), layer.saved - layer.checkpoint) : RealBytes());
       if (costs == nullptr || count == 0 || (whole && !all)) continue;
       const double again = (whole ? costs->full_recompute(k) : costs->selective_recompute(k, choice.modules)).total();
-      one.again += count * again;
-      if (layer.saved > checkpoint) cheapest = std::min(cheapest, again / (layer.saved - checkpoint));
+      one.again += Seconds(count * again);
+      if (layer.saved > checkpoint) cheapest = std::min(cheapest, again / (layer.saved - checkpoint).value);
     }
-    one.held *= on_gpu / family.pp, none *= on_gpu / family.pp;
+    one.held = one.held * (on_gpu / family.pp), none = none * (on_gpu / family.pp);
     // A rank may rebuild layers of another kind than the one that needs most for its backward pass.
     one.transient = mean_of_largest(content, family, fewest, transients);
     if (one.together > 1) one.layer = mean_of_largest(content, family, fewest, saved);
@@ -206,12 +210,13 @@ std::vector<LeastActivity> least_activities(const Problem& problem, const Layout
     // What some blocks free and what they cost are shares of what all layers do; each piece has the time of its
     // smallest and the memory of its largest share.
     constexpr int kPieces = 8;
-    const double freed = none - one.held, cost = freed > 0 ? cheapest * freed * family.pp : 0;
+    const RealBytes freed = none - one.held;
+    const Seconds cost(freed > RealBytes() ? cheapest * freed.value * family.pp : 0);
     for (int piece = 0; piece < kPieces; ++piece)
       least.push_back({none - freed * (piece + 1) / kPieces, one.transient, cost * piece / kPieces});
   }
   keep_least(least, [](const LeastActivity& one) {
-    return std::array{one.held, one.transient, one.again, (one.together - 1) * one.layer};
+    return std::array{one.held.value, one.transient.value, one.again.value, ((one.together - 1) * one.layer).value};
   });
   return least;
 }
@@ -361,11 +366,10 @@ RealBytes FamilySearch::least_memory(const Layout& run, const ShardingList& shar
   RealBytes least = RealBytes::infinity();
   for (const LeastActivity& under : least_activities_) {
     const ActivityMemory activity = least_activity(under, of.vp, family.fewest_layers, of.flights);
-    if (kBelow * (bare + RealBytes(activity.activations)) > capacity_) continue;  // as the states alone say
+    if (kBelow * (bare + activity.activations) > capacity_) continue;  // as the states alone say
     const RealBytes peak = least_with(activity);
     least = std::min(least, peak);
-    if (peak <= capacity_)
-      floors_.push_back({family.bound.of_run(run, of.micro_batches, of.steps, Seconds(under.again)), peak});
+    if (peak <= capacity_) floors_.push_back({family.bound.of_run(run, of.micro_batches, of.steps, under.again), peak});
   }
   return least;
 }

@@ -109,13 +109,13 @@ class LeastTimes {
                                                       const std::vector<Sharding>& shardings, int fewest,
                                                       const MemoryModel& memory);
 
-/// Bytes of activations on the mean rank at least, under one way to recompute.
+/// Activations on the mean rank at least, under one way to recompute.
 struct LeastActivity {
-  double held = 0;       ///< of each micro-batch in flight
-  double transient = 0;  ///< while the layer that needs least runs backward, what it rebuilds included
-  double again = 0;      ///< seconds of work that each micro-batch takes more, on all ranks together
-  int together = 1;      ///< layers that are rebuilt at once, of a smaller chunk all
-  double layer = 0;      ///< what each of them after the first adds to `transient`
+  RealBytes held{};       ///< of each micro-batch in flight
+  RealBytes transient{};  ///< while the layer that needs least runs backward, what it rebuilds included
+  Seconds again{};        ///< work that each micro-batch takes more, on all ranks together
+  int together = 1;       ///< layers that are rebuilt at once, of a smaller chunk all
+  RealBytes layer{};      ///< what each of them after the first adds to `transient`
 };
 /// The same on a rank with `flights` micro-batches in flight and at least `fewest` layers in its `vp` chunks.
 [[nodiscard]] ActivityMemory least_activity(const LeastActivity& under, int vp, int fewest, double flights);

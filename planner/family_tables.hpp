@@ -47,8 +47,8 @@ class ShardingLists {
 
 /// Of one layer, what recomputing some modules decides.
 struct KeptLayer {
-  double kept = 0;      ///< bytes from forward to backward
-  double backward = 0;  ///< bytes alive only while its backward runs
+  RealBytes kept{};      ///< from forward to backward
+  RealBytes backward{};  ///< alive only while its backward runs
 };
 
 /// What the layers of a family keep under each choice of modules, counted once: no placement changes it.

@@ -124,10 +124,10 @@ class LayerMixes {
   }
 
   struct Label {
-    double work = 0;                   ///< of all layers so far
-    double resharding = 0;             ///< of it
-    double forward = 0, backward = 0;  ///< bytes of runs that ended, and of reshardings
-    GroupSet groups{};                 ///< of the reshardings
+    double work = 0;                  ///< of all layers so far
+    double resharding = 0;            ///< of it
+    RealBytes forward{}, backward{};  ///< of runs that ended, and of reshardings
+    GroupSet groups{};                ///< of the reshardings
     int way = 0;
     std::size_t before = kNone;
   };
@@ -243,8 +243,7 @@ LayerChoices::LayerChoices(StageModels& models, const Problem& problem, const La
     WayFacts facts;
     for (int kind = 0; kind < cell.costs->kinds(); ++kind) {
       const LayerCost& cost = cell.costs->layer(kind);
-      double seconds = (cost.forward + cost.backward_input + cost.backward_weight).total() +
-                       std::min(0.0, cost.paired_ep) - cost.forward.ep - cost.backward_input.ep;
+      double seconds = cost.least();
       if (cell.layout.recompute.kind == RecomputeKind::Full) seconds += cell.costs->full_recompute(kind).total();
       facts.work.push_back(stages_met(base.schedule) * seconds);
     }
@@ -268,7 +267,7 @@ void LayerChoices::number_groups() {
   }
 }
 
-std::pair<double, double> LayerChoices::transients(int way, unsigned kinds) {
+std::pair<RealBytes, RealBytes> LayerChoices::transients(int way, unsigned kinds) {
   auto& known = facts_[static_cast<std::size_t>(way)].transients;
   const auto [found, fresh] = known.try_emplace(kinds);
   if (fresh) {

@@ -53,7 +53,7 @@ class LayerChoices {
   /// work.
   struct WayFacts {
     std::vector<double> work{};
-    std::map<unsigned, std::pair<double, double>> transients{};  ///< forward and backward bytes, by kinds in the run
+    std::map<unsigned, std::pair<RealBytes, RealBytes>> transients{};  ///< forward and backward, by kinds in the run
   };
   friend class LayerMixes;
 
@@ -63,7 +63,7 @@ class LayerChoices {
   const Resharding& between(int before, int way) const { return cells_[cell_of(before, way)].input; }
   const GroupSet& groups_between(int before, int way) const { return groups_[cell_of(before, way)]; }
   void number_groups();
-  std::pair<double, double> transients(int way, unsigned kinds);
+  std::pair<RealBytes, RealBytes> transients(int way, unsigned kinds);
   const std::vector<LayerRuns>& mixes(const std::vector<int>& kinds, double most_work);
   StageRuns content_of(int stage, int first, const LayerRuns& runs) const;
   LayerChoice priced(const StageRuns& content, LayerRuns runs) const;

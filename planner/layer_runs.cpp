@@ -26,7 +26,9 @@ double layers_of(const StageContent& content) {
 
 /// States add up, and so do weights that stay whole from forward to backward; else one layer is whole at a time.
 void add_states(ShardedMemory& sum, const ShardedMemory& part, bool stay_whole) {
-  const auto merge = [&](double& into, double bytes) { into = stay_whole ? into + bytes : std::max(into, bytes); };
+  const auto merge = [&](RealBytes& into, RealBytes bytes) {
+    into = stay_whole ? into + bytes : std::max(into, bytes);
+  };
   sum.weights += part.weights, sum.grads += part.grads, sum.optimizer += part.optimizer;
   merge(sum.forward, part.forward), merge(sum.backward, part.backward), merge(sum.head, part.head);
   merge(sum.head_reduced, part.head_reduced), merge(sum.embedding, part.embedding);
@@ -40,7 +42,8 @@ void add_activity(ActivityMemory& sum, const ActivityMemory& run) {
   sum.at_head += run.has_head ? run.at_head : run.activations, sum.activations += run.activations,
       sum.embedding += run.embedding;
   sum.forward = std::max(sum.forward, run.forward), sum.backward = std::max(sum.backward, run.backward);
-  sum.embedding_transient = std::max(sum.embedding_transient, run.has_embedding ? run.embedding_transient : 0);
+  sum.embedding_transient =
+      std::max(sum.embedding_transient, run.has_embedding ? run.embedding_transient : RealBytes());
   sum.moe |= run.moe, sum.has_head |= run.has_head, sum.has_embedding |= run.has_embedding;
 }
 

@@ -43,11 +43,11 @@ bool fused_norm(const Layer& layer, const Stack& stack) {
   return stack.fused_norms && stack.transformer_engine && layer.mixer == Mixer::Attention && layer.ffn == Ffn::Dense;
 }
 
-double kept_bytes(const Model& model, const Layer& layer, const LayerLedger& ledger, const Training& training,
-                  const Layout& layout) {
-  if (layout.recompute.kind != RecomputeKind::Selective) return ledger.total();
-  if (layout.recompute.modules & kRecomputeOps) return kept_ops(model, layer, ledger, training, layout).value;
-  return kept_selective(ledger, layout.recompute.modules, fused_norm(layer, training.stack)).value;
+RealBytes kept_bytes(const Model& model, const Layer& layer, const LayerLedger& ledger, const Training& training,
+                     const Layout& layout) {
+  if (layout.recompute.kind != RecomputeKind::Selective) return RealBytes(ledger.total());
+  if (layout.recompute.modules & kRecomputeOps) return kept_ops(model, layer, ledger, training, layout);
+  return kept_selective(ledger, layout.recompute.modules, fused_norm(layer, training.stack));
 }
 
 /// Everything but what recomputation decides.
@@ -63,7 +63,7 @@ LayerMemory layer_memory(const Model& model, const Layer& layer, const Training&
     out.dense_parameters += adapter.dense;
     out.expert_parameters += adapter.expert;
   }
-  out.checkpoint = layer_checkpoint(model, training, layout).value;
+  out.checkpoint = layer_checkpoint(model, training, layout);
   return out;
 }
 
@@ -76,28 +76,27 @@ EndMemory end_memory(const Model& model, const Training& training, const Layout&
       vocab * hidden + static_cast<double>(model.positions) * hidden + (model.embedding_norm ? norm : 0);
   out.shared_parameters = model.tied ? vocab * hidden : 0;
   out.head_parameters = vocab * hidden + norm + (model.head_bias ? vocab : 0);
-  out.embedding_saved = embedding_saved(model, training, layout).value;
+  out.embedding_saved = embedding_saved(model, training, layout);
   const HeadMemory head = head_memory(model, training, layout);
-  out.head_saved = head.saved;
-  out.logits_saved = head.logits;
-  out.loss_transient = head.loss;
-  out.loss_hole = head.hole;
-  out.head_backward = head.backward;
-  out.head_resident = head.resident;
+  out.head_saved = RealBytes(head.saved);
+  out.logits_saved = RealBytes(head.logits);
+  out.loss_transient = RealBytes(head.loss);
+  out.loss_hole = RealBytes(head.hole);
+  out.head_backward = RealBytes(head.backward);
+  out.head_resident = RealBytes(head.resident);
   // Without the cache a weight's gradient lives until it is added to the buffer.
-  if (!training.adapters() && !caches_dummies(training)) out.head_backward += 2 * vocab * hidden;
+  if (!training.adapters() && !caches_dummies(training)) out.head_backward += RealBytes(2 * vocab * hidden);
   if (model.mtp.depth > 0) {
     out.mtp_parameters = 2 * hidden * hidden / layout.tp + 3 * hidden;
-    out.mtp_saved = 3 * layer_checkpoint(model, training, layout).value + head.saved + head.logits;
+    out.mtp_saved = 3 * layer_checkpoint(model, training, layout) + out.head_saved + out.logits_saved;
   }
   return out;
 }
 
 /// The share of a vocabulary that is split over all stages. Inputs of embedding and head come whole.
 EndMemory spread(EndMemory ends, int stages) {
-  for (double* part : {&ends.embedding_parameters, &ends.head_parameters, &ends.shared_parameters, &ends.logits_saved,
-                       &ends.loss_transient, &ends.head_backward})
-    *part /= stages;
+  for (double* part : {&ends.embedding_parameters, &ends.head_parameters, &ends.shared_parameters}) *part /= stages;
+  for (RealBytes* part : {&ends.logits_saved, &ends.loss_transient, &ends.head_backward}) *part = *part / stages;
   return ends;
 }
 
@@ -140,7 +139,7 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
     layers_.push_back(layer_memory(model, layer, training, layout));
     const LayerLedger whole = layer_ledger(model, layer, training, layout);
     ledgers_.push_back(left_on_gpu(whole, layer, model, training, layout));
-    layers_.back().offloaded = offloaded_bytes(whole, ledgers_.back(), training.offload).value;
+    layers_.back().offloaded = offloaded_bytes(whole, ledgers_.back(), training.offload);
     const LayerTransient transient = layer_transient(model, layer, training, layout);
     const Precision precision = precision_of(layer, training);
     layers_.back().in_bf16 = precision != training.precision;
@@ -148,10 +147,10 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
       layers_.back().quantised_parameters = shapes.numel();
       layers_.back().expert_quantised_parameters = shapes.numel(true);
     }
-    layers_.back().saved = ledgers_.back().total();
+    layers_.back().saved = RealBytes(ledgers_.back().total());
     // One layer's copies are on their way out, or back in for the layer at work and the one behind it.
-    layers_.back().forward_transient = transient.forward + layers_.back().offloaded;
-    backward_work_.push_back(std::max(transient.ffn_backward, transient.attention_backward - ledgers_.back().ffn()));
+    layers_.back().forward_transient = RealBytes(transient.forward) + layers_.back().offloaded;
+    backward_work_.emplace_back(std::max(transient.ffn_backward, transient.attention_backward - ledgers_.back().ffn()));
     graph_ = std::max(graph_, graph_pool<double>(layer, transient, training.stack.graph_scopes));
   }
   recompute(layout.recompute);
@@ -159,7 +158,7 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
   add_shape(vocab_rows(model, training, layout), hidden, kHeadOwner);
   ends_ = end_memory(model, training, layout);
   if (training.stack.vocab_barriers > 0) ends_ = spread(ends_, layout.pp);
-  stale_ = stale_gradient(model, training, layout).value;
+  stale_ = stale_gradient(model, training, layout);
   loader_mask_ = loader_mask<double>(training, layout);
   for (const Shape& shape : shapes_) largest_ = std::max(largest_, shape.rows * shape.columns);
   for (int zero = 0; zero < 4; ++zero) state_bytes_[static_cast<std::size_t>(zero)] = state_bytes(training, zero);
@@ -170,7 +169,7 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
     grouped_workspaces_ = kGroupedGemmStreams * gemm_workspace(generation_).value;
   if (training.optimizer == Optimizer::Muon)
     for (const Shape& shape : shapes_)
-      if (!(shape.owners >> kMaxLayerKinds)) muon_ = std::max(muon_, 3 * 2 * shape.rows * shape.columns);
+      if (!(shape.owners >> kMaxLayerKinds)) muon_ = std::max(muon_, RealBytes(3 * 2 * shape.rows * shape.columns));
   caches_dummies_ = caches_dummies(training);
   frozen_bytes_ = frozen_weight_bytes(training);
   primary_ = primary_quantised(training) && training.task != Task::Qlora;

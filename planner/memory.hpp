@@ -26,12 +26,12 @@ struct LayerMemory {
   double quantised_parameters = 0;         ///< of them, weights of GEMMs in fp8 or fp4, which keep quantised copies
   double expert_quantised_parameters = 0;  ///< of those, weights of experts
   bool in_bf16 = false;                    ///< its GEMMs are not in the training's format
-  double saved = 0;                        ///< bytes kept per micro-batch from forward to backward, no recompute
-  double kept = 0;                         ///< the same under the layout's selective recompute
-  double checkpoint = 0;                   ///< bytes kept if the layer is fully recomputed
-  double offloaded = 0;                    ///< bytes that wait in host memory instead, per micro-batch
-  double forward_transient = 0;            ///< alive only while this layer's forward runs
-  double backward_transient = 0;           ///< alive only while this layer's backward runs, what it rebuilds included
+  RealBytes saved{};                       ///< per micro-batch kept from forward to backward, no recompute
+  RealBytes kept{};                        ///< the same under the layout's selective recompute
+  RealBytes checkpoint{};                  ///< kept if the layer is fully recomputed
+  RealBytes offloaded{};                   ///< waits in host memory instead, per micro-batch
+  RealBytes forward_transient{};           ///< alive only while this layer's forward runs
+  RealBytes backward_transient{};          ///< alive only while this layer's backward runs, what it rebuilds included
 };
 
 /// Memory facts of what lies at the ends of the pipeline: embedding, head, loss and prediction modules.
@@ -39,15 +39,15 @@ struct EndMemory {
   double embedding_parameters = 0;  ///< with learned positions
   double head_parameters = 0;       ///< head and final norm; the embedding's copy when tied
   double shared_parameters = 0;     ///< of the head, what the embedding holds already when tied
-  double embedding_saved = 0;       ///< per micro-batch
-  double head_saved = 0;            ///< per micro-batch: inputs of final norm and head
-  double logits_saved = 0;          ///< per micro-batch: what the loss keeps
-  double loss_transient = 0;        ///< logits in all copies at the loss's own peak
-  double loss_hole = 0;             ///< what the loss has freed and cannot use again
-  double head_backward = 0;         ///< logits' gradient and the head's input gradient
-  double head_resident = 0;         ///< gathered head input, kept once used
+  RealBytes embedding_saved{};      ///< per micro-batch
+  RealBytes head_saved{};           ///< per micro-batch: inputs of final norm and head
+  RealBytes logits_saved{};         ///< per micro-batch: what the loss keeps
+  RealBytes loss_transient{};       ///< logits in all copies at the loss's own peak
+  RealBytes loss_hole{};            ///< what the loss has freed and cannot use again
+  RealBytes head_backward{};        ///< logits' gradient and the head's input gradient
+  RealBytes head_resident{};        ///< gathered head input, kept once used
   double mtp_parameters = 0;        ///< one prediction module besides its layers: projection and norms
-  double mtp_saved = 0;             ///< one pass of a prediction module besides its layers
+  RealBytes mtp_saved{};            ///< one pass of a prediction module besides its layers
 };
 
 inline constexpr int kMaxLayerKinds = 16;
@@ -88,8 +88,9 @@ struct StageSums {
   double dense = 0, expert = 0, trained_dense = 0, trained_expert = 0, ends = 0;
   double quantised = 0, expert_quantised = 0;  ///< weights that have quantised copies
   double bf16_dense = 0, bf16_expert = 0;      ///< trained ones of layers in bf16 beside others in fp8 or fp4
-  double saved = 0, kept = 0, checkpoint = 0, largest_saved = 0;
-  double forward = 0, backward = 0, block = 0;
+  double block = 0;                            ///< parameters of the largest layer
+  RealBytes saved{}, kept{}, checkpoint{}, largest_saved{};
+  RealBytes forward{}, backward{};
   unsigned kinds = 0;
   int layers = 0;
   bool moe = false;
@@ -105,28 +106,28 @@ struct StageSums {
 /// What sharding decides of a rank's memory: the same under every recomputation and schedule.
 struct ShardedMemory {
   Bytes weights{}, grads{}, optimizer{}, communication{};
-  double forward = 0;         ///< weights gathered while a layer's forward runs
-  double backward = 0;        ///< the same in backward, with the gradients of the block
-  double head = 0;            ///< the same while the loss runs
-  double head_reduced = 0;    ///< FSDP2: the head's weights, their gradient and what its reduction reads
-  double pool = 0;            ///< FSDP2: most bytes of the pool that gathers fill on their own stream
-  double late_grads = 0;      ///< of the gradients, none before the first backward
-  double embedding = 0;       ///< what is whole while the embedding's gradient appears and is reduced
-  double embedding_late = 0;  ///< of the gradients, what is not there then
-  double step = 0;            ///< what the optimizer step adds
-  double flat = 0;            ///< of it, in pieces so large that no other memory serves them
-  double resident = 0;        ///< neither state nor activation, but there at every possible peak
+  RealBytes forward{};         ///< weights gathered while a layer's forward runs
+  RealBytes backward{};        ///< the same in backward, with the gradients of the block
+  RealBytes head{};            ///< the same while the loss runs
+  RealBytes head_reduced{};    ///< FSDP2: the head's weights, their gradient and what its reduction reads
+  RealBytes pool{};            ///< FSDP2: most bytes of the pool that gathers fill on their own stream
+  RealBytes late_grads{};      ///< of the gradients, none before the first backward
+  RealBytes embedding{};       ///< what is whole while the embedding's gradient appears and is reduced
+  RealBytes embedding_late{};  ///< of the gradients, what is not there then
+  RealBytes step{};            ///< what the optimizer step adds
+  RealBytes flat{};            ///< of it, in pieces so large that no other memory serves them
+  RealBytes resident{};        ///< neither state nor activation, but there at every possible peak
   Bytes states() const { return weights + grads + optimizer; }
 };
 
 /// What recomputation and schedule decide of a rank's memory, whatever is sharded.
 struct ActivityMemory {
-  double activations = 0;
-  double forward = 0;              ///< alive only in one layer's forward
-  double backward = 0;             ///< and in its backward, what it rebuilds included
-  double at_head = 0;              ///< activations when the loss runs
-  double embedding = 0;            ///< activations when the embedding's gradient appears
-  double embedding_transient = 0;  ///< that gradient and the one that it came from
+  RealBytes activations{};
+  RealBytes forward{};              ///< alive only in one layer's forward
+  RealBytes backward{};             ///< and in its backward, what it rebuilds included
+  RealBytes at_head{};              ///< activations when the loss runs
+  RealBytes embedding{};            ///< activations when the embedding's gradient appears
+  RealBytes embedding_transient{};  ///< that gradient and the one that it came from
   bool moe = false, has_head = false, has_embedding = false;
 };
 
@@ -205,13 +206,13 @@ class MemoryModel {
   /// A moment of the step at which memory may peak.
   struct Instant {
     const char* name = "";
-    double activations = 0;
-    double transient = 0;
-    PoolUse pool{};         ///< what of the transient is from the pool of gathers
-    double late_grads = 0;  ///< of the states, not there yet
-    double hole = 0;        ///< freed before, in a place that nothing later fits
-    double cached = 0;      ///< of other moments of the step, which the allocator could give back
-    double alive() const { return activations + transient - late_grads; }
+    RealBytes activations{};
+    RealBytes transient{};
+    PoolUse pool{};          ///< what of the transient is from the pool of gathers
+    RealBytes late_grads{};  ///< of the states, not there yet
+    RealBytes hole{};        ///< freed before, in a place that nothing later fits
+    RealBytes cached{};      ///< of other moments of the step, which the allocator could give back
+    RealBytes alive() const { return activations + transient - late_grads; }
   };
   /// A weight shape and the layer kinds (bits) that have it; bit kMaxLayerKinds is the head.
   struct Shape {
@@ -235,20 +236,21 @@ class MemoryModel {
   /// What the allocator wastes of all that is held, the place of a tensor that was freed, and an idle pool.
   template <class V>
   V reserve_law(const V& held, const V& hole, const V& pool) const;
-  double reserve(const ShardedMemory& sharded, const Instant& instant) const;
+  RealBytes reserve(const ShardedMemory& sharded, const Instant& instant) const;
   RealBytes gathered_bytes() const;
   bool stays_whole(const Layout& layout) const;
-  static double whole_weights(const StageSums& sums);
-  double unsharded_grads(const Layout& layout, const StageSums& sums) const;
+  static RealBytes whole_weights(const StageSums& sums);
+  RealBytes unsharded_grads(const Layout& layout, const StageSums& sums) const;
   void fill_fsdp2(ShardedMemory& memory, const Layout& layout, const StageSums& sums) const;
-  double resident_transient(const Layout& layout, int rank, const StageContent& content, const StageSums& sums) const;
-  double gathered_forward(const Layout& layout, const StageSums& sums) const;
-  double gathered_backward(const Layout& layout, const StageContent& content, const StageSums& sums,
-                           double forward) const;
+  RealBytes resident_transient(const Layout& layout, int rank, const StageContent& content,
+                               const StageSums& sums) const;
+  RealBytes gathered_forward(const Layout& layout, const StageSums& sums) const;
+  RealBytes gathered_backward(const Layout& layout, const StageContent& content, const StageSums& sums,
+                              RealBytes forward) const;
   Shares shares_of(const Layout& layout) const;
   void fill_states(ShardedMemory& memory, const Layout& layout, const StageSums& sums, const Shares& shares) const;
   void fill_step(ShardedMemory& memory, const Layout& layout, const StageSums& sums, const Shares& shares) const;
-  double cached(const ShardedMemory& sharded, const Instant& work) const;
+  RealBytes cached(const ShardedMemory& sharded, const Instant& work) const;
   /// What the allocator does not see, whatever the moment.
   [[nodiscard]] StageMemory outer(const ShardedMemory& sharded) const;
   Bytes outside(const ShardedMemory& sharded) const;
@@ -264,18 +266,18 @@ class MemoryModel {
   NcclPlatform nccl_{};
   std::vector<LayerMemory> layers_;
   std::vector<LayerLedger> ledgers_;
-  std::vector<double> backward_work_;  ///< by kind, of backward_transient: what backward itself needs
+  std::vector<RealBytes> backward_work_;  ///< by kind, of backward_transient: what backward itself needs
   std::vector<Shape> shapes_;
   EndMemory ends_;
   double graph_ = 0;                         ///< of CUDA graphs of parts of a layer: what their pool keeps to itself
-  double stale_ = 0;                         ///< gradient that a stage behind the first keeps after sending it
+  RealBytes stale_{};                        ///< gradient that a stage behind the first keeps after sending it
   double loader_mask_ = 0;                   ///< s * s attention mask of the data loader
   std::array<StateBytes, 4> state_bytes_{};  ///< by ZeRO stage
   double workspaces_ = 0;                    ///< of TransformerEngine, on every rank
   double torch_workspaces_ = 0;              ///< of ranks with a head or a router
   double grouped_workspaces_ = 0;            ///< of ranks with experts
   double largest_ = 0;                       ///< parameters of the largest linear
-  double muon_ = 0;                          ///< Newton-Schulz copies of the largest matrix
+  RealBytes muon_{};                         ///< Newton-Schulz copies of the largest matrix
   bool caches_dummies_ = false;
   RealBytes frozen_bytes_{2};
   RealBytes quantised_bytes_{};  ///< beside or, where primary_, in place of two bytes

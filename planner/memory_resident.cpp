@@ -67,17 +67,17 @@ V MemoryModel::resident_law(const Layout& layout, int rank, const StageContent& 
   if (sums.moe)
     bytes = bytes + symbol<V>("x", grouped_workspaces_, "workspaces of the grouped GEMM's streams", "GPU preset");
   if (content.head)
-    bytes = bytes + known_or<V>(ends_.head_resident, [&] {
+    bytes = bytes + known_or<V>(ends_.head_resident.value, [&] {
               if constexpr (std::is_same_v<V, double>)
-                return ends_.head_resident;
+                return ends_.head_resident.value;
               else
                 return lettered<V>("h", traced_head(problem_->model, training_, split_).resident,
                                    "the head's gathered input", "bytes");
             });
   if (rank > 0)
-    bytes = bytes + known_or<V>(stale_, [&] {
+    bytes = bytes + known_or<V>(stale_.value, [&] {
               if constexpr (std::is_same_v<V, double>)
-                return stale_;
+                return stale_.value;
               else
                 return lettered<V>("s", traced_checkpoint(problem_->model, training_, split_),
                                    "gradient that was sent to the stage before", "bytes");
@@ -92,9 +92,9 @@ V MemoryModel::resident_law(const Layout& layout, int rank, const StageContent& 
   return bytes;
 }
 
-double MemoryModel::resident_transient(const Layout& layout, int rank, const StageContent& content,
-                                       const StageSums& sums) const {
-  return resident_law<double>(layout, rank, content, sums);
+RealBytes MemoryModel::resident_transient(const Layout& layout, int rank, const StageContent& content,
+                                          const StageSums& sums) const {
+  return RealBytes(resident_law<double>(layout, rank, content, sums));
 }
 Traced MemoryModel::traced_resident(const Layout& layout, int rank, const StageContent& content) const {
   return resident_law<Traced>(layout, rank, content, sums(content));
@@ -109,10 +109,11 @@ V MemoryModel::reserve_law(const V& held, const V& hole, const V& pool) const {
          hole + pool;
 }
 
-double MemoryModel::reserve(const ShardedMemory& sharded, const Instant& instant) const {
-  const double states = static_cast<double>(sharded.states().value);
-  return reserve_law<double>(states + instant.activations + instant.transient, instant.hole,
-                             pool_left<double>(instant.pool, sharded.pool, sharded.forward, sharded.embedding));
+RealBytes MemoryModel::reserve(const ShardedMemory& sharded, const Instant& instant) const {
+  const RealBytes held = sharded.states() + instant.activations + instant.transient;
+  const double left =
+      pool_left<double>(instant.pool, sharded.pool.value, sharded.forward.value, sharded.embedding.value);
+  return RealBytes(reserve_law<double>(held.value, instant.hole.value, left));
 }
 
 Traced MemoryModel::traced_reserve(const Layout& layout, int rank, const StageContent& content,
@@ -122,19 +123,19 @@ Traced MemoryModel::traced_reserve(const Layout& layout, int rank, const StageCo
   const Instant instant = peak(held, activity(layout, content, total, in_flight));
   const auto states = static_cast<double>(held.states().value);
   const Traced alive = symbol<Traced>("S", states, "weights, gradients and optimizer states", "plan explain memory") +
-                       symbol<Traced>("A", instant.activations, "activations", "plan explain activations") +
-                       symbol<Traced>("T", instant.transient, "alive at the peak", "plan explain transient.a");
+                       symbol<Traced>("A", instant.activations.value, "activations", "plan explain activations") +
+                       symbol<Traced>("T", instant.transient.value, "alive at the peak", "plan explain transient.a");
   Traced hole = 0.0, left = 0.0;
-  if (instant.hole > 0)
+  if (instant.hole > RealBytes())
     hole = lettered<Traced>("h", traced_head(problem_->model, training_, split_).hole,
                             "freed logits, whose place nothing that follows fits in", "bytes");
-  if (held.pool > 0) {
+  if (held.pool > RealBytes()) {
     const Traced pool = lettered<Traced>("p", gather_pool<Traced>(total.block, ends_.head_parameters),
                                          "pool that gathers fill on their own stream", "bytes");
     const Traced forward =
-        symbol<Traced>("G", held.forward, "weights gathered while a layer's forward runs", kShapeOrigin);
+        symbol<Traced>("G", held.forward.value, "weights gathered while a layer's forward runs", kShapeOrigin);
     const Traced embedding =
-        symbol<Traced>("E", held.embedding, "gathered when the embedding's gradient appears", kShapeOrigin);
+        symbol<Traced>("E", held.embedding.value, "gathered when the embedding's gradient appears", kShapeOrigin);
     left = pool_left<Traced>(instant.pool, pool, forward, embedding);
   }
   return reserve_law<Traced>(alive, hole, left);

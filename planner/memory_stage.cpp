@@ -9,8 +9,7 @@ namespace plan {
 namespace {
 
 /// Rounds, and stops at an exbibyte: no GPU has it, and all parts of a stage together still fit in 64 bits.
-Bytes whole_bytes(double bytes) { return round_bytes(std::min(bytes, 0x1p60)); }
-Bytes whole_bytes(RealBytes bytes) { return whole_bytes(bytes.value); }
+Bytes whole_bytes(RealBytes bytes) { return round_bytes(std::min(bytes.value, 0x1p60)); }
 
 /// DeepSpeed's default bucket, in elements, and what stage 3 keeps gathered at most, tensors used next among it.
 constexpr double kGatherBucket = 5e8, kMostLive = 1e9;
@@ -81,58 +80,61 @@ void MemoryModel::fill_step(ShardedMemory& memory, const Layout& layout, const S
   const double parameters =
       (sums.trained_dense + ends) * shares.dense.optimizer + sums.trained_expert * shares.expert.optimizer;
   const StateBytes& bytes = state_bytes_[static_cast<std::size_t>(layout.zero)];
-  memory.step = std::max(bytes.step.value * parameters, muon_);  // muon_: Newton-Schulz iterations
+  memory.step = std::max(bytes.step * parameters, muon_);  // muon_: Newton-Schulz iterations
   if (training.stack.states != StateLayout::DeepSpeed) return;
   if (layout.zero == 3) {  // no weights are gathered
     const double together = std::min(parameters * (1 - training.offload.optimizer), kSubGroup);
-    memory.flat = memory.step = std::max(bytes.step.value * together, muon_);
+    memory.flat = memory.step = std::max(bytes.step * together, muon_);
     return;
   }
-  memory.flat = std::max(memory.step, bytes.reduction.value * whole);
+  memory.flat = std::max(memory.step, bytes.reduction * whole);
   if (layout.zero == 0) return;
-  const double gathered = 2 * std::min(kGatherBucket, whole);
+  const RealBytes gathered(2 * std::min(kGatherBucket, whole));
   memory.step += gathered, memory.flat += gathered;
 }
 
 /// Weights that fully sharded data parallelism has whole while a layer's forward runs: this block, the
 /// retained gather output and the next block's.
-double MemoryModel::gathered_forward(const Layout& layout, const StageSums& sums) const {
+RealBytes MemoryModel::gathered_forward(const Layout& layout, const StageSums& sums) const {
   const Training& training = problem_->training;
   switch (states_of(layout)) {
-    case StateLayout::Megatron: return layout.zero == 3 ? 6 * sums.block : 0;
+    case StateLayout::Megatron: return RealBytes(layout.zero == 3 ? 6 * sums.block : 0);
     case StateLayout::MegatronFsdp:
-      return layout.zero == 3 ? (2 * gathered_bytes().value + 2.0 * training.grad_bytes) * sums.block : 0;
+      return layout.zero == 3 ? (2 * gathered_bytes() + RealBytes(2.0 * training.grad_bytes)) * sums.block
+                              : RealBytes();
     case StateLayout::Fsdp2:
-      if (layout.zero < 2) return 0;
-      if (training.stack.gathers_tensors) return stays_whole(layout) ? whole_weights(sums) : 2 * sums.block;
-      return unsharded_grads(layout, sums) + (stays_whole(layout) ? whole_weights(sums) : 6 * sums.block);
+      if (layout.zero < 2) return {};
+      if (training.stack.gathers_tensors) return stays_whole(layout) ? whole_weights(sums) : RealBytes(2 * sums.block);
+      return unsharded_grads(layout, sums) + (stays_whole(layout) ? whole_weights(sums) : RealBytes(6 * sums.block));
     case StateLayout::DeepSpeed:  // module by module
-      return layout.zero == 3 ? 2 * std::min(std::max(kMostLive, largest_), sums.dense + sums.expert + sums.ends) : 0;
+      return RealBytes(
+          layout.zero == 3 ? 2 * std::min(std::max(kMostLive, largest_), sums.dense + sums.expert + sums.ends) : 0);
   }
-  return 0;
+  return {};
 }
 
 /// What is gathered in the backward pass: this block and the prefetched one, gradients, and the input of the previous
 /// reduce-scatter in the reduction's type, the head's at first.
-double MemoryModel::gathered_backward(const Layout& layout, const StageContent& content, const StageSums& sums,
-                                      double forward) const {
+RealBytes MemoryModel::gathered_backward(const Layout& layout, const StageContent& content, const StageSums& sums,
+                                         RealBytes forward) const {
   const Training& training = problem_->training;
   const double reduced = content.head ? std::max(sums.block, ends_.head_parameters) : sums.block;
   switch (states_of(layout)) {
     case StateLayout::Megatron:
-      if (layout.zero == 3) return 6 * sums.block + training.grad_bytes * reduced;
-      return layout.zero == 2 ? training.grad_bytes * sums.block : 0;
+      if (layout.zero == 3) return RealBytes(6 * sums.block + training.grad_bytes * reduced);
+      return RealBytes(layout.zero == 2 ? training.grad_bytes * sums.block : 0);
     case StateLayout::MegatronFsdp: return forward;
     case StateLayout::Fsdp2: {
-      if (layout.zero < 2) return 0;
-      if (training.stack.gathers_tensors) return forward + 2 * sums.block;  // a block's gradients, each reduced alone
-      const double weights = stays_whole(layout) ? whole_weights(sums) : 4 * sums.block;
-      const double whole = unsharded_grads(layout, sums);
-      return weights + 2 * sums.block + (whole > 0 ? whole : training.grad_bytes * reduced);
+      if (layout.zero < 2) return {};
+      const RealBytes block(2 * sums.block);                       // 16-bit weights of one, or as many gradients
+      if (training.stack.gathers_tensors) return forward + block;  // a block's gradients, each reduced alone
+      const RealBytes weights = stays_whole(layout) ? whole_weights(sums) : 2 * block;
+      const RealBytes whole = unsharded_grads(layout, sums);
+      return weights + block + (whole > RealBytes() ? whole : RealBytes(training.grad_bytes * reduced));
     }
     case StateLayout::DeepSpeed:
-      if (layout.zero < 2) return 0;
-      return forward + 2 * (layout.zero == 3 ? largest_ : sums.block);
+      if (layout.zero < 2) return {};
+      return forward + RealBytes(2 * (layout.zero == 3 ? largest_ : sums.block));
   }
   return forward;
 }
@@ -144,22 +146,23 @@ double MemoryModel::gathered_backward(const Layout& layout, const StageContent& 
 void MemoryModel::fill_fsdp2(ShardedMemory& memory, const Layout& layout, const StageSums& sums) const {
   const Training& training = problem_->training;
   if (training.stack.states != StateLayout::Fsdp2 || layout.zero < 2) return;
-  const double head = ends_.head_parameters, grads = unsharded_grads(layout, sums);
-  memory.head = grads + (stays_whole(layout) ? whole_weights(sums) : 2 * head);
+  const double head = ends_.head_parameters;
+  const RealBytes weights(2 * head), grads = unsharded_grads(layout, sums);
+  memory.head = grads + (stays_whole(layout) ? whole_weights(sums) : weights);
   if (!training.adapters()) {
-    const double gradients = (2 + training.grad_bytes) * head;
-    memory.head_reduced = memory.head + 2 * head + gradients;
+    const RealBytes gradients((2 + training.grad_bytes) * head);
+    memory.head_reduced = memory.head + weights + gradients;
     // Taken in chunks, the loss comes with its backward pass: the head's gradients add up under it.
     if (training.stack.cross_entropy == CrossEntropy::Chunked) memory.head += gradients;
   }
-  if (!training.stack.gathers_tensors) memory.pool = gather_pool<double>(sums.block, head);
-  if (grads == 0 && !training.adapters()) {  // every gradient but its own is sharded by then
+  if (!training.stack.gathers_tensors) memory.pool = RealBytes(gather_pool<double>(sums.block, head));
+  if (grads == RealBytes() && !training.adapters()) {  // every gradient but its own is sharded by then
     const double embedding = ends_.embedding_parameters;
-    memory.embedding = (stays_whole(layout) ? whole_weights(sums) : 2 * embedding) + training.grad_bytes * embedding;
-    memory.embedding_late = 4 * shares_of(layout).dense.grads * embedding;
+    memory.embedding = (stays_whole(layout) ? whole_weights(sums) : RealBytes(2 * embedding)) +
+                       RealBytes(training.grad_bytes * embedding);
+    memory.embedding_late = RealBytes(4 * shares_of(layout).dense.grads * embedding);
   }
-  if (micro_batches(training.global_batch, layout.dp, layout.micro_batch) <= 1)
-    memory.late_grads = static_cast<double>(memory.grads.value);
+  if (micro_batches(training.global_batch, layout.dp, layout.micro_batch) <= 1) memory.late_grads = memory.grads;
 }
 
 /// One weight as it is gathered.
@@ -172,15 +175,17 @@ bool MemoryModel::stays_whole(const Layout& layout) const {
   return layout.zero == 2 || !training_.stack.reshard_after_forward;
 }
 
-double MemoryModel::whole_weights(const StageSums& sums) { return 2 * (sums.dense + sums.expert + sums.ends); }
+RealBytes MemoryModel::whole_weights(const StageSums& sums) {
+  return RealBytes(2 * (sums.dense + sums.expert + sums.ends));
+}
 
 /// Under pipelines PyTorch's stages reduce gradients with the last micro-batch only; until then every rank sums them
 /// whole, in the reduction's type (PipelineStage, set_requires_gradient_sync).
-double MemoryModel::unsharded_grads(const Layout& layout, const StageSums& sums) const {
+RealBytes MemoryModel::unsharded_grads(const Layout& layout, const StageSums& sums) const {
   const Training& training = problem_->training;
-  if (layout.pp == 1 || micro_batches(training.global_batch, layout.dp, layout.micro_batch) <= 1) return 0;
+  if (layout.pp == 1 || micro_batches(training.global_batch, layout.dp, layout.micro_batch) <= 1) return {};
   const double ends = training.adapters() ? 0 : sums.ends;
-  return training.grad_bytes * (sums.trained_dense + sums.trained_expert + ends);
+  return RealBytes(training.grad_bytes * (sums.trained_dense + sums.trained_expert + ends));
 }
 
 ShardedMemory MemoryModel::sharded(const Layout& layout, int rank, const StageContent& content,
@@ -188,10 +193,10 @@ ShardedMemory MemoryModel::sharded(const Layout& layout, int rank, const StageCo
   ShardedMemory memory;
   const Shares shares = shares_of(layout);
   fill_states(memory, layout, sums, shares);
-  memory.communication = whole_bytes(nccl_buffers(layout, nccl_).value);
+  memory.communication = whole_bytes(nccl_buffers(layout, nccl_));
   memory.forward = gathered_forward(layout, sums);
   memory.backward = gathered_backward(layout, content, sums, memory.forward);
-  memory.head = memory.forward > 0 ? memory.forward + 2 * ends_.head_parameters : 0;
+  memory.head = memory.forward > RealBytes() ? memory.forward + RealBytes(2 * ends_.head_parameters) : RealBytes();
   memory.embedding = memory.backward;
   fill_fsdp2(memory, layout, sums);
   fill_step(memory, layout, sums, shares);
@@ -215,26 +220,26 @@ ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& c
   // Each time that the stages meet for the loss, one more micro-batch waits (arXiv:2411.05288).
   in_flight += training_.stack.vocab_barriers;
   const Recompute& recompute = layout.recompute;
-  double held = sums.kept, rebuilt = 0;
+  RealBytes held = sums.kept, rebuilt;
   if (recompute.kind == RecomputeKind::Full && sums.layers > 0) {
     const int group = rebuilt_together(recompute, layout.vp, sums.layers);
     const double inputs = static_cast<double>(inputs_kept(recompute, layout.vp, sums.layers)) / sums.layers;
     const double share = static_cast<double>(recomputed_layers(recompute, layout.vp, sums.layers)) / sums.layers;
     held = share * inputs * sums.checkpoint + (1 - share) * sums.saved;
     // The input that they are rebuilt from is kept already; it is as large before a layer of any kind.
-    rebuilt = share > 0 ? group * sums.largest_saved - layers_.front().checkpoint : 0;
+    rebuilt = share > 0 ? group * sums.largest_saved - layers_.front().checkpoint : RealBytes();
   }
   ActivityMemory out{.forward = sums.forward, .backward = rebuilt + sums.backward};
   if (const int away = training_.offload.layers; away > 0 && sums.layers > 0) {
     const double share = std::min(1.0, static_cast<double>(away) / sums.layers);
     // In a pipeline a chunk's share is on its way out, or back in beside that of the chunk at work. Without one, layers
     // behind are done before the first that was away comes back.
-    const double chunk = layout.pp > 1 ? share * held / std::max(1, layout.vp) : 0;
-    held *= 1 - share;
+    const RealBytes chunk = layout.pp > 1 ? share * held / std::max(1, layout.vp) : RealBytes();
+    held = held * (1 - share);
     out.forward += chunk, out.backward += 2 * chunk;
   }
   out.moe = sums.moe, out.has_head = head;
-  out.activations = in_flight * (held + (embedding ? ends_.embedding_saved : 0));
+  out.activations = in_flight * (held + (embedding ? ends_.embedding_saved : RealBytes()));
   out.activations += content.mtp * problem_->model.mtp.passes * ends_.mtp_saved;
   if (!problem_->training.stack.frees_stage_outputs && !head && content.hands_on) out.activations += in_flight * stale_;
   const double waiting = head && loss_waits(layout.schedule) ? in_flight - 1 : 0;
@@ -242,12 +247,12 @@ ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& c
   out.at_head = out.activations + ends_.head_saved;
   out.has_embedding = embedding && !problem_->training.adapters();  // its gradient is dense
   out.embedding = std::max(0.0, in_flight - 1) * held;
-  out.embedding_transient = 2 * ends_.embedding_parameters + stale_;
+  out.embedding_transient = RealBytes(2 * ends_.embedding_parameters) + stale_;
   return out;
 }
 
 MemoryModel::Instant MemoryModel::peak(const ShardedMemory& sharded, const ActivityMemory& activity) const {
-  const double late = sharded.late_grads;
+  const RealBytes late = sharded.late_grads;
   Instant best{activity.moe ? "moe forward" : "forward", activity.activations, activity.forward + sharded.forward,
                PoolUse::Forward, late};
   const auto consider = [&best](const Instant& instant) {
@@ -257,7 +262,7 @@ MemoryModel::Instant MemoryModel::peak(const ShardedMemory& sharded, const Activ
   if (activity.has_head) {
     consider({"loss", activity.at_head, ends_.loss_transient + sharded.head, PoolUse::None, late, ends_.loss_hole});
     consider({"head backward", activity.at_head, ends_.head_backward + sharded.head, PoolUse::None, late});
-    if (sharded.head_reduced > 0)
+    if (sharded.head_reduced > RealBytes())
       consider({"head reduction", activity.activations, sharded.head_reduced, PoolUse::None, late});
   }
   if (activity.has_embedding)  // apart from the buffer
@@ -271,8 +276,9 @@ MemoryModel::Instant MemoryModel::peak(const ShardedMemory& sharded, const Activ
 
 /// What the allocator holds at a peak besides: the step's flat buffers are larger than any piece that the layers left,
 /// and they have segments of their own. Mapped pages serve both.
-double MemoryModel::cached(const ShardedMemory& sharded, const Instant& work) const {
-  return training_.stack.expandable_segments ? 0 : std::min(sharded.flat, std::max(0.0, work.alive()));
+RealBytes MemoryModel::cached(const ShardedMemory& sharded, const Instant& work) const {
+  if (training_.stack.expandable_segments) return {};
+  return std::min(sharded.flat, std::max(RealBytes(), work.alive()));
 }
 
 Bytes MemoryModel::reserve_of(const ShardedMemory& sharded, const Instant& instant) const {
@@ -297,7 +303,7 @@ Bytes MemoryModel::total(const ShardedMemory& sharded, const ActivityMemory& act
 
 RealBytes MemoryModel::least_total(const ShardedMemory& sharded, const ActivityMemory& activity) const {
   const Instant instant = peak(sharded, activity);
-  const RealBytes alive = sharded.states() + RealBytes(instant.alive());
+  const RealBytes alive = sharded.states() + instant.alive();
   const RealBytes wasted =
       problem_->cluster.calibration.allocator_reserve * allocator_reserve(training_.stack.expandable_segments) * alive;
   constexpr RealBytes kRounding{4};  // of the parts that total() rounds

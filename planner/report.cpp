@@ -105,8 +105,8 @@ LayerCost resharding_cost(const Resharding& resharding) {
   LayerCost cost;
   for (const std::vector<ReshardingGather>* way : {&resharding.forward, &resharding.backward})
     for (const ReshardingGather& gather : *way)
-      cost.messages.push_back({Axis::Tp, Collective::AllGather, gather.group, RealBytes(gather.bytes), 1,
-                               Seconds(gather.seconds), Seconds(gather.seconds)});
+      cost.messages.push_back({Axis::Tp, Collective::AllGather, gather.group, gather.bytes, 1, Seconds(gather.seconds),
+                               Seconds(gather.seconds)});
   return cost;
 }
 

@@ -25,9 +25,8 @@ std::vector<ReshardingGather> gathers(const Problem& problem, const Layout& from
   const auto add = [&](std::string_view what, Group group, double sequences) {
     if (group.size <= 1) return;
     const double tokens = static_cast<double>(problem.training.seq) * sequences / (whole ? 1 : from.cp);
-    const double bytes = hidden_bytes(tokens, problem.model.hidden).value;
-    all.push_back(
-        {what, group, bytes, collective_seconds<double>(cluster, Collective::AllGather, RealBytes(bytes), group)});
+    const RealBytes bytes = hidden_bytes(tokens, problem.model.hidden);
+    all.push_back({what, group, bytes, collective_seconds<double>(cluster, Collective::AllGather, bytes, group)});
   };
   const int replica = from.tp * from.cp;
   if (whole) add("replica", shares ? Group{replica, 1} : Group{from.cp, from.tp}, from.micro_batch);

@@ -13,7 +13,7 @@ namespace plan {
 struct ReshardingGather {
   std::string_view what{};  ///< which of the ranks' groups it is, for a communicator serves one use
   Group group{};
-  double bytes = 0;  ///< of what is gathered
+  RealBytes bytes{};  ///< of what is gathered
   double seconds = 0;
 };
 
@@ -40,7 +40,8 @@ struct Resharding {
 
 /// Seconds and bytes of all gathers of one direction.
 struct GatherSum {
-  double seconds = 0, bytes = 0;
+  double seconds = 0;
+  RealBytes bytes{};
 };
 [[nodiscard]] GatherSum total_of(const std::vector<ReshardingGather>& gathers);
 

@@ -44,7 +44,7 @@ Explanation kept_of_layer(const Plan& plan, const StageRank& rank) {
   ExplainedSum sum = all_layers(plan, rank, "k", false);
   sum.give({"l", layers, "layers of the stage", kLayout});
   std::string equation = fmt::format("({})/l", sum.equation);
-  double value = (full ? rank.sums.checkpoint : rank.sums.kept) / layers;
+  double value = (full ? rank.sums.checkpoint : rank.sums.kept).value / layers;
   if (full && recompute.uniform > 1) {
     const int inputs = inputs_kept(recompute, plan.best.layout.vp, rank.sums.layers);
     equation = fmt::format("({})/l*i/l", sum.equation);
@@ -57,7 +57,7 @@ Explanation kept_of_layer(const Plan& plan, const StageRank& rank) {
     equation = fmt::format("w/l*{} + (1 - w/l)*({})/l", equation, whole.equation);
     append(sum, std::move(whole));
     sum.give({"w", again, "of them, those that are computed again", "recompute"});
-    value = again / layers * value + (1 - again / layers) * rank.sums.saved / layers;
+    value = again / layers * value + (1 - again / layers) * rank.sums.saved.value / layers;
   }
   Explanation out = explained("bytes that a layer keeps per micro-batch, average of the stage", std::move(equation),
                               value, "bytes", std::move(sum.symbols), {}, std::move(sum.parts));

@@ -47,16 +47,16 @@ Explanation ops_of(const Plan& plan, const MemoryModel& memory, int kind, const 
   const Layer& layer = plan.problem.model.kinds[static_cast<std::size_t>(kind)];
   const LayerMemory& bytes = memory.layer(kind);
   const Traced core = sum_of_fate(tensors, Fate::Core);
-  const Traced total(TracedSymbol{"A", bytes.saved, "kept without recomputation", ""});
+  const Traced total(TracedSymbol{"A", bytes.saved.value, "kept without recomputation", ""});
   const Traced scores = core.value() == 0 ? core : Traced(TracedSymbol{"S", core.value(), "statistics or scores", ""});
   Explanation out = explained(
       ops_keep_products(precision_of(layer, memory.training()))
           ? "bytes that one layer keeps of a micro-batch where every second matrix product is recomputed"
           : "bytes that one layer keeps of a micro-batch where every matrix product is recomputed",
       traced_ops(plan.problem.model, layer, total, scores, memory.training(), plan.best.layout), "bytes", kSource);
-  out.value = bytes.kept;
+  out.value = bytes.kept.value;
   out.parts.push_back(
-      sum_of("bytes that one layer keeps of a micro-batch without recomputation", tensors, bytes.saved));
+      sum_of("bytes that one layer keeps of a micro-batch without recomputation", tensors, bytes.saved.value));
   out.parts.back().name = "A";
   if (core.value() == 0) return out;
   out.parts.push_back(explained("softmax statistics, or scores of every head", core, "bytes"));
@@ -79,7 +79,7 @@ Explanation explain_ledger(const Plan& plan, const MemoryModel& memory, std::str
   else
     out = sum_of(tensors.rebuilt.empty() ? "bytes that one layer keeps of a micro-batch"
                                          : "bytes that one layer keeps of a micro-batch under recomputation",
-                 tensors, recompute.kind == RecomputeKind::Selective ? bytes.kept : bytes.saved);
+                 tensors, (recompute.kind == RecomputeKind::Selective ? bytes.kept : bytes.saved).value);
   out.name = std::move(name);
   return out;
 }

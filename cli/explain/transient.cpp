@@ -68,7 +68,7 @@ Explanation forward_work(const Plan& plan, const StageRank& rank) {
   add_part(sum, "",
            named("o", explained("one layer's tensors on their way to host memory",
                                 sum_of(rank.model.tensors(kind).offloaded, every), "bytes")));
-  return explained("alive while one layer's forward runs", sum.equation, rank.sums.forward, "bytes",
+  return explained("alive while one layer's forward runs", sum.equation, rank.sums.forward.value, "bytes",
                    std::move(sum.symbols), kSources, std::move(sum.parts));
 }
 
@@ -84,7 +84,7 @@ Explanation backward_gradients(const Plan& plan, const StageRank& rank, int kind
 }
 
 /// Alive in a layer's backward pass: gradients, what recomputation rebuilt, what came back from host memory.
-Explanation backward_work(const Plan& plan, const StageRank& rank, double bytes) {
+Explanation backward_work(const Plan& plan, const StageRank& rank, RealBytes bytes) {
   const int kind = largest_kind(plan, rank, [](const LayerMemory& layer) { return layer.backward_transient; });
   const Recompute& recompute = plan.best.layout.recompute;
   const LayerTensors tensors = rank.model.tensors(kind);
@@ -113,8 +113,8 @@ Explanation backward_work(const Plan& plan, const StageRank& rank, double bytes)
     sum.give({"c", input.value, "the input that they are rebuilt from, which is kept already", {}});
     sum.parts.push_back(std::move(input));
   }
-  return explained("gradients and rebuilt tensors of one layer", sum.equation, bytes, "bytes", std::move(sum.symbols),
-                   kSources, std::move(sum.parts));
+  return explained("gradients and rebuilt tensors of one layer", sum.equation, bytes.value, "bytes",
+                   std::move(sum.symbols), kSources, std::move(sum.parts));
 }
 
 /// What the loss needs of the logits, over the stages where the vocabulary is spread over them.
@@ -132,30 +132,30 @@ void add_work(ExplainedSum& sum, const Plan& plan, const StageRank& rank, const 
   const char* backward = "gradients and rebuilt tensors of one layer";
   const char* forward = "alive while one layer's forward runs";
   if (rank.instant == "layer backward") {
-    if (chunks) return sum.add({"b", activity.backward, backward, kShapeOrigin});
-    if (activity.backward > 0) add_part(sum, "", named("b", backward_work(plan, rank, activity.backward)));
+    if (chunks) return sum.add({"b", activity.backward.value, backward, kShapeOrigin});
+    if (activity.backward > RealBytes()) add_part(sum, "", named("b", backward_work(plan, rank, activity.backward)));
   } else if (rank.instant == "loss") {
     add_part(sum, "", named("b", loss_work(plan, rank)));
   } else if (rank.instant == "head backward") {
-    sum.add({"b", ends.head_backward, "gradients of logits and of the head's input", kShapeOrigin});
+    sum.add({"b", ends.head_backward.value, "gradients of logits and of the head's input", kShapeOrigin});
   } else if (rank.instant == "embedding backward") {
-    sum.add({"b", activity.embedding_transient, "the embedding's gradient and what it came from", kShapeOrigin});
+    sum.add({"b", activity.embedding_transient.value, "the embedding's gradient and what it came from", kShapeOrigin});
   } else {
-    if (chunks) return sum.add({"b", activity.forward, forward, kShapeOrigin});
-    if (activity.forward > 0) add_part(sum, "", named("b", forward_work(plan, rank)));
+    if (chunks) return sum.add({"b", activity.forward.value, forward, kShapeOrigin});
+    if (activity.forward > RealBytes()) add_part(sum, "", named("b", forward_work(plan, rank)));
   }
 }
 
 /// Weights that are whole while it runs.
 void add_gathered(ExplainedSum& sum, const std::string& instant, const ShardedMemory& sharded) {
   if (instant == "layer backward")
-    sum.add({"w", sharded.backward, "weights and gradients gathered for it", kShapeOrigin});
+    sum.add({"w", sharded.backward.value, "weights and gradients gathered for it", kShapeOrigin});
   else if (instant == "loss" || instant == "head backward")
-    sum.add({"w", sharded.head, "weights gathered for it", kShapeOrigin});
+    sum.add({"w", sharded.head.value, "weights gathered for it", kShapeOrigin});
   else if (instant == "embedding backward")
-    sum.add({"w", sharded.embedding, "weights and gradients gathered for it", kShapeOrigin});
+    sum.add({"w", sharded.embedding.value, "weights and gradients gathered for it", kShapeOrigin});
   else
-    sum.add({"w", sharded.forward, "weights gathered for it", kShapeOrigin});
+    sum.add({"w", sharded.forward.value, "weights gathered for it", kShapeOrigin});
 }
 
 /// What is alive at the instant at which the stage peaks.
@@ -165,10 +165,10 @@ Explanation alive_at_peak(const Plan& plan, int stage) {
   const ShardedMemory sharded = rank.model.sharded(layout, stage, rank.content, rank.sums);
   ExplainedSum sum;
   if (rank.instant == "optimizer step") {
-    sum.add({"s", sharded.step, "added by the optimizer for its own duration", "optimizer"});
+    sum.add({"s", sharded.step.value, "added by the optimizer for its own duration", "optimizer"});
   } else if (rank.instant == "head reduction") {
-    sum.add(
-        {"w", sharded.head_reduced, "the head's weights, gathered, and its gradient in what is reduced", kShapeOrigin});
+    sum.add({"w", sharded.head_reduced.value, "the head's weights, gathered, and its gradient in what is reduced",
+             kShapeOrigin});
   } else {
     add_work(sum, plan, rank, rank.model.activity(layout, rank.content, rank.sums, rank.held));
     add_gathered(sum, rank.instant, sharded);

@@ -173,7 +173,7 @@ TEST_CASE("equations of a layer's activations add up to its bytes, for every mod
         const Explanation told = explain_ledger(plan, memory, "k", static_cast<int>(kind));
         const LayerMemory& bytes = memory.layer(static_cast<int>(kind));
         const bool full = plan.best.layout.recompute.kind == RecomputeKind::Full;
-        CHECK(close(told.value, full ? bytes.checkpoint : bytes.kept));
+        CHECK(close(told.value, (full ? bytes.checkpoint : bytes.kept).value));
         check_trail(json_explanation(told), sizes_of(plan.problem.model, plan.problem.model.kinds[kind],
                                                      plan.problem.training, plan.best.layout));
       }

@@ -77,7 +77,7 @@ struct PartialLayouts {
       const ActivityMemory activity = least_activity(under, layout.vp, fewest, held(pipeline, layout.pp - 1));
       for (const ShardedMemory& one : states)
         covered = covered || (plain.least_total(one, activity) <= peak &&
-                              bound.of_run(layout, pipeline.micro_batches, steps, Seconds(under.again)) <= time);
+                              bound.of_run(layout, pipeline.micro_batches, steps, under.again) <= time);
     }
     REQUIRE(covered);
   }
