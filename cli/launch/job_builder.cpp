@@ -203,10 +203,14 @@ std::string plan_line(const Plan& plan) {
                             micro_batches(plan.problem.training.global_batch, l.dp, l.micro_batch), l.micro_batch);
 }
 
+bool same_layers(const Model& a, const Model& b) {
+  return a.vocab == b.vocab && a.tied == b.tied &&
+         layer_by_layer(a, b, [](const Layer& one, const Layer& other) { return alike(one, other); });
+}
+
 bool has_layers_of(std::string_view preset, const Model& model) {
   const Result<Found<Model>> found = load_model(preset, StoreOptions::from_environment());
-  if (!found || found->value.vocab != model.vocab || found->value.tied != model.tied) return false;
-  return layer_by_layer(found->value, model, [](const Layer& a, const Layer& b) { return alike(a, b); });
+  return found && same_layers(found->value, model);
 }
 
 std::string hub_name(const Plan& plan) {

@@ -79,7 +79,9 @@ class JobBuilder {
 /// `llama3-405b on 512 h100-sxm: tp 8, pp 8, dp 8`, for the head of a file.
 [[nodiscard]] std::string plan_line(const Plan& plan);
 
-/// Whether a preset has the layers of the model, whatever their names and defaults. Prediction modules do not count.
+/// Whether two models have the same layers, whatever their names and defaults. Prediction modules do not count.
+[[nodiscard]] bool same_layers(const Model& a, const Model& b);
+/// Whether the preset of that name has the layers of the model.
 [[nodiscard]] bool has_layers_of(std::string_view preset, const Model& model);
 
 /// The row of a framework's table of models whose preset has the layers of the model; nullptr: it knows none such.

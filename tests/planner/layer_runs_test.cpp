@@ -230,7 +230,7 @@ TEST_CASE("layer runs: between layers of unequal cp the sequence is gathered, un
     // A rank ends up with the whole sequences of its replica, of the wider one, and cuts its part out of them.
     const int replica = tp * inner_cp;
     const double sequence = 2.0 * 2048 * 2048, outer_b = layout.micro_batch, inner_b = outer_b * replica / ranks;
-    const auto sum = [](const std::vector<ReshardingGather>& gathers) { return total_of(gathers).bytes; };
+    const auto sum = [](const std::vector<ReshardingGather>& gathers) { return total_of(gathers).bytes.value; };
     const bool same = layout.cp_kind == CpKind::Ulysses && replica == ranks;
     const double into = same ? 0 : outer_b * sequence + (inner_b > outer_b ? inner_b * sequence : 0);
     const double out = same ? 0 : (replica > 1 ? inner_b * sequence : 0) + (outer_b > inner_b ? outer_b * sequence : 0);
