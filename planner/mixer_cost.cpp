@@ -204,7 +204,10 @@ double LayerBuilder::scan_rate() const {
   constexpr double kScanShare = 0.1;
   // Triton issues Ampere's instructions for them everywhere, of which a later SM does no more at once.
   constexpr double kAmpereSm = 312e12 / 108;  // FLOP/s
-  double peak = gpu_.peak[static_cast<std::size_t>(DType::Bf16)].value;
+  // GPUs before Ampere have no bf16: there the products are in fp16.
+  const auto peak_in = [&](DType dtype) { return gpu_.peak[static_cast<std::size_t>(dtype)].value; };
+  double peak = peak_in(DType::Bf16) > 0 ? peak_in(DType::Bf16) : peak_in(DType::Fp16);
+  if (peak <= 0) peak = kUnknownRate;
   if (gpu_.sm_count > 0) peak = std::min(peak, kAmpereSm * gpu_.sm_count);
   return peak * kScanShare * gemm_rate(DType::Bf16) * fit_.scan;
 }
