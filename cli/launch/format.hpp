@@ -32,6 +32,7 @@ struct LaunchSource {
   std::function<std::optional<LaunchSource>(std::string_view name)> open{};
   std::vector<std::string> notes{};  ///< what the record of a captured job lacks
   std::vector<Overlay> overlays{};   ///< of the command that names the file
+  std::string manifest{};            ///< of a script that a task or a job of nodes holds: the whole file
 };
 
 /// The file that `source` names, if there is one.

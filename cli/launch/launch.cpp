@@ -9,6 +9,7 @@
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/format.hpp"
 #include "cli/launch/launcher.hpp"
+#include "cli/launch/manifests.hpp"
 #include "cli/launch/other_tools.hpp"
 #include "cli/launch/overlays.hpp"
 #include "cli/launch/pooled_write.hpp"
@@ -161,7 +162,7 @@ std::set<std::string> add_named_files(std::vector<LaunchSource>& files) {
   for (std::size_t i = 0; i < given; ++i) {
     if (!is_shell(files[i]) || format_of(files[i])) continue;
     for (const ShellCommand& command : follow_script(files[i]).commands)
-      for (const ShellWord& word : command.words) {
+      for (const ShellWord& word : trains_nothing(command) ? std::vector<ShellWord>() : command.words) {
         const std::string name =
             word.text.substr(word.text.find('=') == std::string::npos ? 0 : word.text.find('=') + 1);
         const bool config =
@@ -303,6 +304,11 @@ Result<LaunchJob> read_launch_files(const std::vector<std::string>& paths, const
 
 Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, const LaunchContext& context) {
   std::vector<LaunchSource> files = given;
+  for (LaunchSource& source : files)
+    if (!own_format(source) && other_tool(source) == nullptr)
+      if (std::optional<LaunchSource> script = script_of_manifest(source)) source = std::move(*script);
+  for (const LaunchSource& source : files)
+    if (std::optional<Error> error = broken_command(source)) return fail(std::move(*error));
   const std::set<std::string> naming = add_named_files(files);
   LaunchFacts facts = launcher_facts(files);
   facts.total = context.gpus;

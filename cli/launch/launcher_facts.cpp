@@ -314,7 +314,7 @@ void from_skypilot(const std::string& text, const std::string& path, LaunchFacts
 /// name none, but for Slurm's.
 void from_image(const LaunchSource& source, LaunchFacts& facts) {
   constexpr std::string_view kImage = "nvidia/nemo:";
-  const std::string& text = source.text;
+  const std::string& text = source.manifest.empty() ? source.text : source.manifest;
   for (std::size_t at = text.find(kImage); at != std::string::npos; at = text.find(kImage, at + 1)) {
     const std::size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
     const std::size_t first = text.find_first_not_of(" \t", line);
@@ -348,7 +348,7 @@ void from_hostfile(const LaunchSource& source, LaunchFacts& facts) {
 LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
   LaunchFacts facts;
   for (const LaunchSource& source : files) {
-    const std::string& text = source.text;
+    const std::string& text = source.manifest.empty() ? source.text : source.manifest;
     from_image(source, facts);
     if (text.find("kind: TrainJob") != std::string::npos) {
       facts.nodes = yaml_number(text, "numNodes"), facts.gpus_per_node = yaml_number(text, "numProcPerNode");

@@ -38,6 +38,12 @@ bool is_other_program(std::string_view path) {
                      [&](std::string_view other) { return word.find(other) != std::string_view::npos; });
 }
 
+/// `python -m examples.inference.gpt`: the file that the module is.
+std::string file_of_module(std::string module) {
+  std::replace(module.begin(), module.end(), '.', '/');
+  return module + ".py";
+}
+
 /// Whether a program of another name than Megatron-LM's own is told what to train on, or for how long. Those that
 /// convert, merge and evaluate take the same flags of model and layout, and none of these.
 bool is_told_to_train(std::span<const ShellWord> words) {
@@ -275,8 +281,9 @@ Result<LaunchJob> read_launch(const LaunchSource& source, const Launch& launch, 
                               std::vector<Note>& notes) {
   Errors errors;
   const std::vector<ShellWord>& all = launch.command.words;
-  for (const ShellWord& word : all)
-    if (is_other_program(word.text)) return fail(not_a_decoder(source, word));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (is_other_program(i > 0 && all[i - 1].text == "-m" ? file_of_module(all[i].text) : all[i].text))
+      return fail(not_a_decoder(source, all[i]));
   const bool plain = is_program(all[launch.program].text);
   const std::span words = std::span(all).subspan(plain || launch.program > 0 ? launch.program + 1 : 0);
   if (!plain && !is_named_for_training(all[launch.program].text) && !is_told_to_train(words))

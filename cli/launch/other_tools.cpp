@@ -40,6 +40,7 @@ constexpr OtherTool kTools[] = {
      {"pp_deg:", "global_tp_deg:", "default_dp_type:"},
      {}},
     {"a SageMaker recipe", kState, {"^run:", "^training_config:", "llm_finetuning_aws"}, {}},
+    {"an oumi configuration", kState, {"^model:", "^training:", "model_name:"}, {"trainer_type:", "output_dir:"}},
     {"an AReaL experiment", kState, {"allocation_mode:", "experiment_name:"}, {}},
     {"a Composer configuration without batches", kState, {"^max_duration:", "^train_loader:"}, {}},
 };

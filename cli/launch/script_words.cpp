@@ -23,7 +23,7 @@ constexpr std::string_view kStarters[] = {"torchrun",   "deepspeed",
                                           "megatron",   "tune",
                                           "ray",        "torch.distributed.launch",
                                           "uv",         "mpiexec",
-                                          "jsrun"};
+                                          "jsrun",      "oumi"};
 
 bool starts_program(const ShellCommand& command) {
   return std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
@@ -72,11 +72,86 @@ bool says(const std::vector<Note>& notes, const std::string& text) {
   return std::any_of(notes.begin(), notes.end(), [&](const Note& note) { return note.text == text; });
 }
 
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+/// A line, counted from 1, without the blanks in front.
+std::string_view at_line(const std::vector<std::string_view>& lines, int line) {
+  if (line < 1 || static_cast<std::size_t>(line) > lines.size()) return {};
+  const std::string_view text = lines[static_cast<std::size_t>(line) - 1];
+  return text.substr(std::min(text.find_first_not_of(" \t"), text.size()));
+}
+
+/// `--flag`, `trainer.nnodes=2`: a word that no program is called by.
+bool goes_on(std::string_view word) {
+  if (word.starts_with("--")) return word.size() > 2 && std::isalpha(static_cast<unsigned char>(word[2])) != 0;
+  const std::size_t equals = word.find('='), dot = word.find('.');
+  return dot < equals && equals != std::string_view::npos && word.find('/') > equals;
+}
+
+/// Why the line does not belong to the command above, and what makes it do so.
+std::pair<std::string, std::string> why_broken(const std::vector<std::string_view>& lines, int line) {
+  const std::string_view above = at_line(lines, line - 1);
+  const std::size_t last = above.find_last_not_of(" \t\r");
+  if (last == std::string_view::npos)
+    return {fmt::format("line {} above it is empty, which ends the command", line - 1),
+            fmt::format("take line {} out", line - 1)};
+  if (above.starts_with('#'))
+    return {fmt::format("the comment in line {} ends the command above", line - 1),
+            fmt::format("take the comments out of the command, line {} first", line - 1)};
+  if (above[last] == '\\')
+    return {fmt::format("a blank behind the `\\` of line {} ends the command there", line - 1),
+            fmt::format("end line {} with the `\\`", line - 1)};
+  return {fmt::format("line {} above it does not end in `\\`", line - 1),
+          fmt::format("end line {} with ` \\`", line - 1)};
+}
+
 }  // namespace
 
 const ShellCommand* training_command(const Script& script) {
   const auto last = std::find_if(script.commands.rbegin(), script.commands.rend(), starts_program);
   return last == script.commands.rend() ? nullptr : &*last;
+}
+
+bool trains_nothing(const ShellCommand& command) {
+  constexpr std::string_view kTrains[] = {"train", "tune", "sft", "ppo", "grpo", "dpo"};
+  constexpr std::string_view kOther[] = {"generat", "decode", "infer",  "eval",  "convert",  "ckpt", "checker",
+                                         "server",  "serve",  "export", "merge", "download", "to_hf"};
+  const std::size_t behind = behind_program(command.words);
+  std::string_view program = command.words[behind - 1].text;
+  if (program.ends_with(".py")) program.remove_suffix(3);
+  program.remove_prefix(program.find_last_of("/.") == std::string_view::npos ? 0 : program.find_last_of("/.") + 1);
+  const auto holds = [&](std::string_view part) { return program.find(part) != std::string_view::npos; };
+  return behind > 1 && !std::any_of(std::begin(kTrains), std::end(kTrains), holds) &&
+         std::any_of(std::begin(kOther), std::end(kOther), holds);
+}
+
+std::optional<Error> broken_command(const LaunchSource& source) {
+  if (!is_shell(source)) return std::nullopt;
+  const std::vector<std::string_view> lines = lines_of(source.text);
+  bool started = false;  // by the last command that a shell can run
+  for (const ShellCommand& command : follow_script(source).commands) {
+    const ShellWord& first = command.words.front();
+    const std::string_view line = at_line(lines, first.line);
+    if (!goes_on(first.text) || !line.starts_with(first.text.substr(0, first.text.find_first_of("=$")))) {
+      started = starts_program(command);
+    } else if (started) {
+      const auto [why, help] = why_broken(lines, first.line);
+      return Error{"broken_command",
+                   fmt::format("{}:{}: `{}` starts a command of its own: {}", source.path, first.line,
+                               yaml::printable(first.text), why),
+                   {"a shell starts the training without that word and those behind it"},
+                   {help}};
+    }
+  }
+  return std::nullopt;
 }
 
 void tell_of_environment(std::span<const LaunchSource> files, LaunchJob& job) {

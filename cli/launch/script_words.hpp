@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "cli/launch/format.hpp"
@@ -10,9 +11,16 @@ namespace plan {
 /// What starts a training, whatever it is: the last such command; nullptr: the script only asks for nodes.
 [[nodiscard]] const ShellCommand* training_command(const Script& script);
 
+/// Whether the program of the command answers, converts or checks by its name, and trains nothing: the configuration
+/// that it is given is no job.
+[[nodiscard]] bool trains_nothing(const ShellCommand& command);
+
 /// Tells what scripts keep from every reader: what was not followed before the last program that they start, and words
 /// of programs that stand for others which no file holds.
 void tell_of_scripts(std::span<const LaunchSource> files, LaunchJob& job);
+
+/// A line that is meant to go on with the command above it and starts one of its own, which no shell can run.
+[[nodiscard]] std::optional<Error> broken_command(const LaunchSource& source);
 
 /// Names the variables that files ask the environment for, `${oc.env:NAME,8}`: their defaults are read.
 void tell_of_environment(std::span<const LaunchSource> files, LaunchJob& job);

@@ -107,6 +107,7 @@ std::string selector_of(std::string& path) {
 }  // namespace
 
 bool is_shell(const LaunchSource& source) {
+  if (!source.manifest.empty()) return true;
   if (source.text.starts_with("#!"))
     return source.text.substr(0, source.text.find('\n')).find("sh") != std::string::npos;
   return source.path.ends_with(".sh") || source.path.ends_with(".slurm") || source.path.ends_with(".sbatch");

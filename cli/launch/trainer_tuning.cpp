@@ -194,7 +194,7 @@ std::string four_bits(Settings& settings) {
   constexpr std::string_view kLoad = "args.load_in_4bit";
   if (settings.states(kLoad))
     return lowered(settings.text(kLoad).value_or("false")) != "false" ? std::string(kLoad) : "";
-  for (const char* key : {"args.quantization_bit", "args.quant_bits", "args.q_lora"})
+  for (const char* key : {"args.quantization_bit", "args.quant_bits", "args.bits", "args.q_lora"})
     if (const std::optional<std::string> word = settings.text(key); word && (*word == "4" || lowered(*word) == "true"))
       return key;
   for (const Setting& setting : settings.all()) {
@@ -242,12 +242,24 @@ void read_attention(JobBuilder& builder) {
 
 void read_stage(JobBuilder& builder) {
   Settings& settings = builder.settings;
+  bool told = settings.states("args.num_generations");  // GRPO and its like have no pairs
   for (const char* key : {"args.stage", "args.rl", "args.rlhf_type"}) {
     const std::string word = lowered(settings.text(key).value_or(""));
     if (word.empty() || word == "sft" || word == "pt") continue;
+    told = true;
     builder.unused(
         key, fmt::format("`{}`: the models beside the trained one, and the pairs of answers, are not counted", word));
   }
+  // TRL and open-instruct name no stage: their trainers of preferences take words that no other has.
+  for (const char* key : {"args.beta", "args.dpo_beta", "args.orpo_beta", "args.kto_beta", "args.dpo_loss_type",
+                          "args.rpo_alpha", "args.simpo_gamma", "args.cpo_alpha", "args.desirable_weight",
+                          "args.undesirable_weight", "args.precompute_ref_log_probs"})
+    if (!told && settings.states(key)) {
+      told = true;
+      builder.unused(key,
+                     "preferences are trained: the models beside the trained one, and the pairs of answers, are "
+                     "not counted");
+    }
 }
 
 }  // namespace

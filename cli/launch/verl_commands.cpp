@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/launch/shell.hpp"
+#include "formulas/text.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan::verl {
@@ -37,6 +38,10 @@ bool trains(const ShellCommand& command) {
   const std::string_view program = program_of(command);
   for (const std::string_view other : {"main_generation", "main_eval", "model_merger"})
     if (program.find(other) != std::string_view::npos) return false;
+  for (const ShellWord& word : command.words)
+    if (const auto [key, value] = override_in(word.text);
+        key == "trainer.val_only" && lowered(std::string(value)) == "true")
+      return false;
   return std::any_of(command.words.begin(), command.words.end(),
                      [](const ShellWord& word) { return override_in(word.text).first.starts_with(kActor); });
 }

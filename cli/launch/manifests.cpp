@@ -1,0 +1,176 @@
+// Files that hand a command to nodes: `run:` of a SkyPilot task, `command:` and `args:` of a container or a TrainJob.
+// The command becomes a script, each word on the line where it stands, so that every reader of scripts reads it.
+// Tested by tests/launch/manifests_test.cpp.
+#include "cli/launch/manifests.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cli/launch/launcher.hpp"
+#include "presets/yaml.hpp"
+#include "presets/yaml_anchors.hpp"
+
+namespace plan {
+namespace {
+
+using yaml::Node;
+
+const Node* value_of(const Node& map, std::string_view key) {
+  if (map.kind != yaml::Kind::Map) return nullptr;
+  for (std::size_t i = 0; i + 1 < map.items.size(); i += 2)
+    if (map.items[i].text == key) return &map.items[i + 1];
+  return nullptr;
+}
+
+/// The lines of the script that is being put together, as many as the file has.
+class Lines {
+ public:
+  explicit Lines(std::string_view text) {
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      file_.push_back(trimmed(text.substr(at, end - at)));
+      at = end + 1;
+    }
+    script_.resize(file_.size());
+  }
+
+  /// One statement more on a line of the file.
+  void add(int line, const std::string& statement) {
+    std::string& into = at(line);
+    into += (into.empty() ? "" : "; ") + statement;
+  }
+  /// One word more of the command that goes on over several lines.
+  void add_word(int line, std::string_view word) { at(line) += shell_quoted(word) + ' '; }
+  void join(int first, int last) {
+    for (int line = first; line < last; ++line) at(line) += '\\';
+  }
+
+  /// A text of several lines, where the file has it: behind the line of its `|`.
+  void add_text(const Node& node) {
+    const std::string_view text = node.text;
+    std::vector<std::string_view> rows;
+    for (std::size_t from = 0; from < text.size();) {
+      const std::size_t end = std::min(text.find('\n', from), text.size());
+      rows.push_back(text.substr(from, end - from));
+      from = end + 1;
+    }
+    if (rows.empty()) return;
+    int line = node.line;
+    const auto same = [&](int there) { return file_[static_cast<std::size_t>(there) - 1] == trimmed(rows.front()); };
+    while (line < static_cast<int>(file_.size()) && !same(line)) ++line;
+    if (!same(line)) line = node.line;
+    for (const std::string_view row : rows)
+      if (rows.size() == 1)
+        add(line, std::string(row));
+      else
+        at(line++) += row;
+  }
+
+  std::string text() const {
+    std::string out;
+    for (const std::string& line : script_) out += line + '\n';
+    return out;
+  }
+
+ private:
+  static std::string_view trimmed(std::string_view row) {
+    const std::size_t first = row.find_first_not_of(" \t\r");
+    return first == std::string_view::npos ? row.substr(0, 0)
+                                           : row.substr(first, row.find_last_not_of(" \t\r") - first + 1);
+  }
+  std::string& at(int line) {
+    return script_[static_cast<std::size_t>(std::clamp(line, 1, static_cast<int>(script_.size()))) - 1];
+  }
+
+  std::vector<std::string_view> file_{};
+  std::vector<std::string> script_{};
+};
+
+void add_variable(Lines& lines, int line, const std::string& name, const std::string& value) {
+  lines.add(line, fmt::format("export {}={}", name, shell_quoted(value)));
+}
+
+/// What SkyPilot itself tells the command of its nodes.
+void add_sky_variables(Lines& lines, const Node& root, int line) {
+  const Node* nodes = value_of(root, "num_nodes");
+  const Node* resources = value_of(root, "resources");
+  const Node* gpus = resources == nullptr ? nullptr : value_of(*resources, "accelerators");
+  add_variable(lines, line, "SKYPILOT_NUM_NODES", nodes == nullptr ? "1" : nodes->text);
+  add_variable(lines, line, "SKYPILOT_NODE_RANK", "0");
+  if (gpus == nullptr || gpus->kind != yaml::Kind::Scalar) return;
+  const std::size_t colon = gpus->text.rfind(':');
+  add_variable(lines, line, "SKYPILOT_NUM_GPUS_PER_NODE",
+               colon == std::string::npos ? "1" : gpus->text.substr(colon + 1));
+}
+
+bool add_sky_task(Lines& lines, const Node& root) {
+  const Node* run = value_of(root, "run");
+  const bool task = value_of(root, "resources") != nullptr || value_of(root, "num_nodes") != nullptr;
+  if (run == nullptr || !task || run->kind != yaml::Kind::Scalar) return false;
+  if (const Node* variables = value_of(root, "envs"); variables != nullptr)
+    for (std::size_t i = 0; i + 1 < variables->items.size(); i += 2)
+      if (variables->items[i + 1].kind == yaml::Kind::Scalar)
+        add_variable(lines, variables->items[i].line, variables->items[i].text, variables->items[i + 1].text);
+  add_sky_variables(lines, root, run->line);
+  lines.add_text(*run);
+  return true;
+}
+
+bool is_shell_name(std::string_view word) {
+  const std::string_view base = word.substr(word.rfind('/') + 1);
+  return base == "bash" || base == "sh";
+}
+
+/// `command:` and `args:` of one container.
+bool add_container(Lines& lines, const Node& map) {
+  std::vector<const Node*> words;
+  for (const char* key : {"command", "args"})
+    if (const Node* list = value_of(map, key); list != nullptr && list->kind == yaml::Kind::Sequence)
+      for (const Node& word : list->items) words.push_back(&word);
+  if (words.empty()) return false;
+  if (const Node* variables = value_of(map, "env"); variables != nullptr)
+    for (const Node& one : variables->items) {
+      const Node *name = value_of(one, "name"), *value = value_of(one, "value");
+      if (name != nullptr && value != nullptr) add_variable(lines, name->line, name->text, value->text);
+    }
+  if (words.size() > 2 && is_shell_name(words[0]->text) && words[1]->text.starts_with('-') &&
+      words[1]->text.ends_with('c')) {
+    lines.add_text(*words[2]);
+    return true;
+  }
+  const auto by_line = [](const Node* a, const Node* b) { return a->line < b->line; };
+  if (!std::is_sorted(words.begin(), words.end(), by_line)) return false;  // `args:` in front of `command:`
+  for (const Node* word : words) lines.add_word(word->line, word->text);
+  lines.join(words.front()->line, words.back()->line);
+  return true;
+}
+
+// As deep as the document, which is bounded.
+// NOLINTNEXTLINE(misc-no-recursion)
+bool add_containers(Lines& lines, const Node& node) {
+  bool any = add_container(lines, node);
+  for (const Node& item : node.items) any |= add_containers(lines, item);
+  return any;
+}
+
+}  // namespace
+
+std::optional<LaunchSource> script_of_manifest(const LaunchSource& source) {
+  const bool yaml = source.path.ends_with(".yaml") || source.path.ends_with(".yml");
+  if (!yaml || is_shell(source)) return std::nullopt;
+  const Result<yaml::Document> document = yaml::parse_with_anchors(source.text, source.path);
+  if (!document) return std::nullopt;
+  Lines lines(source.text);
+  const Node& root = document->root;
+  const bool kubernetes = value_of(root, "apiVersion") != nullptr && value_of(root, "kind") != nullptr;
+  if (!(kubernetes ? add_containers(lines, root) : add_sky_task(lines, root))) return std::nullopt;
+  LaunchSource script = source;
+  script.manifest = source.text;
+  script.text = lines.text();
+  return script;
+}
+
+}  // namespace plan

@@ -1,0 +1,153 @@
+// Tasks and jobs of nodes hand a command over: what it says counts, or the file is refused; and a command that a
+// slip cuts short is refused where it is cut. Jobs are made at random; what they say is known from their making.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+struct Words {
+  std::vector<std::string> words{};
+  int micro = 0, steps = 0, gpus = 0;
+};
+
+/// A command of the Trainer's with random numbers.
+Words random_words(std::mt19937& random) {
+  const auto draw = [&](int most) { return std::uniform_int_distribution<int>(1, most)(random); };
+  Words out{.micro = draw(8), .steps = draw(16), .gpus = 1 << draw(3)};
+  out.words = {"torchrun",
+               "--nproc_per_node",
+               fmt::format("{}", out.gpus),
+               "train.py",
+               "--model_name_or_path",
+               "Qwen/Qwen2.5-7B-Instruct",
+               "--per_device_train_batch_size",
+               fmt::format("{}", out.micro),
+               "--gradient_accumulation_steps",
+               fmt::format("{}", out.steps),
+               "--model_max_length",
+               "2048",
+               "--bf16"};
+  return out;
+}
+
+/// The words of a command, some of them on lines of their own behind `joint`.
+std::string command_of(const Words& job, std::mt19937& random, const std::string& joint) {
+  std::string out;
+  for (std::size_t i = 0; i < job.words.size(); ++i)
+    out += (i == 0 ? "" : i > 3 && job.words[i].starts_with("--") && random() % 2 == 0 ? joint : " ") + job.words[i];
+  return out;
+}
+
+std::string sky_task(const Words& job, std::mt19937& random) {
+  const std::string named = random() % 2 == 0 ? "run: |\n  set -e\n  " : "run: |-\n\n  # a remark\n  ";
+  return fmt::format("name: x\nnum_nodes: 1\nresources:\n  accelerators: H100:{}\n{}{}\n", job.gpus, named,
+                     command_of(job, random, " \\\n    "));
+}
+
+std::string kubernetes_job(const Words& job, std::mt19937& random) {
+  std::string out = "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      containers:\n";
+  out += "      - name: a\n        image: b\n";
+  if (random() % 2 == 0) {
+    out += "        command: [\"bash\", \"-c\"]\n        args:\n        - |\n          ";
+    return out + command_of(job, random, " \\\n            ") + "\n";
+  }
+  out += fmt::format("        command: [\"{}\"]\n        args:\n", job.words[0]);
+  for (std::size_t i = 1; i < job.words.size(); ++i) out += fmt::format("        - \"{}\"\n", job.words[i]);
+  return out;
+}
+
+std::string train_job(const Words& job, std::mt19937&) {
+  std::string out = fmt::format(
+      "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec:\n  trainer:\n    numNodes: 1\n"
+      "    numProcPerNode: {}\n    command:\n      - torchrun\n    args:\n",
+      job.gpus);
+  for (std::size_t i = 1; i < job.words.size(); ++i) out += fmt::format("      - \"{}\"\n", job.words[i]);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("the command in a task or a job of nodes counts as the same command in a script does") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 20; ++round)
+    for (const auto& make : {sky_task, kubernetes_job, train_job}) {
+      const Words words = random_words(random);
+      const std::string text = make(words, random);
+      CAPTURE(text);
+      const LaunchJob job = job_of("job.yaml", text);
+      CHECK(job.gpus == words.gpus);
+      CHECK(job.fixed.micro_batch == words.micro);
+      REQUIRE(job.training);
+      CHECK(job.training->seq == 2048);
+      REQUIRE(job.model);
+      CHECK(job.model->name == "qwen2.5-7b");
+      if (job.rank_batch) CHECK(job.rank_batch->steps == words.steps);
+    }
+}
+
+TEST_CASE("a task whose command no reader understands is refused, and not read for its GPUs alone") {
+  CHECK(error_of("a.yaml", fmt::format("name: x\nresources:\n  accelerators: A100:4\nrun: {}\n",
+                                       "oumi train -c x.yaml")) == "training_not_understood");
+  CHECK(error_of("b.yaml",
+                 "num_nodes: 2\nresources:\n  accelerators: A100:4\nenvs:\n  A: 1\nrun: |\n  set -e\n"
+                 "  python my_own.py --size 3\n") == "training_not_understood");
+  CHECK(job_of("c.yaml", "num_nodes: 2\nresources:\n  accelerators: A100:4\nrun: |\n  nvidia-smi\n").gpus == 8);
+}
+
+TEST_CASE("what a task tells its command of nodes and variables is known there") {
+  const LaunchJob job =
+      job_of("a.yaml",
+             "num_nodes: 1\nresources:\n  accelerators: H100:8\nenvs:\n  SIZE: 3\nrun: |\n"
+             "  torchrun --nnodes $SKYPILOT_NUM_NODES --nproc_per_node $SKYPILOT_NUM_GPUS_PER_NODE train.py \\\n"
+             "    --model_name_or_path Qwen/Qwen2.5-7B-Instruct --per_device_train_batch_size $SIZE --bf16\n");
+  CHECK(job.gpus == 8);
+  CHECK(job.fixed.micro_batch == 3);
+}
+
+TEST_CASE("words that a slip cuts off their command are refused at their line") {
+  struct Slip {
+    const char* joint;  ///< instead of ` \` and a line's end
+    const char* help;
+  };
+  constexpr Slip kSlips[] = {{" \n    ", "end line"},
+                             {" \\ \n    ", "end line"},
+                             {" \\\n    # a remark\n    ", "take the comments out"},
+                             {" \\\n\n    ", "take line"}};
+  std::mt19937 random(11);
+  for (int round = 0; round < 10; ++round)
+    for (const Slip& slip : kSlips) {
+      const Words words = random_words(random);
+      const std::string whole = command_of(words, random, " \\\n    ");
+      std::vector<std::size_t> joints;
+      for (std::size_t at = whole.find(" \\\n"); at != std::string::npos; at = whole.find(" \\\n", at + 1))
+        joints.push_back(at);
+      if (joints.empty()) continue;
+      const std::size_t at = joints[random() % joints.size()];
+      const std::string broken = whole.substr(0, at) + slip.joint + whole.substr(whole.find("--", at));
+      const std::string text = "#!/bin/bash\n" + broken + "\n";
+      CAPTURE(text);
+      const Files files;
+      const Result<LaunchJob> job = files.read("run.sh", text);
+      REQUIRE_FALSE(job);
+      const Error& error = job.error().front();
+      CHECK(error.code == "broken_command");
+      CHECK(error.help.front().find(slip.help) == 0);
+      const std::string above = "#!/bin/bash\n" + broken.substr(0, at) + slip.joint;
+      const auto line = 1 + std::count(above.begin(), above.end(), '\n');
+      CHECK(error.message.find(fmt::format("run.sh:{}:", line)) != std::string::npos);
+      CHECK(files.read("run.sh", "#!/bin/bash\n" + whole + "\n"));
+    }
+}
+
+}  // namespace plan

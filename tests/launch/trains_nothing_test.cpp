@@ -1,0 +1,77 @@
+// Programs that answer, convert or check take the files and flags of a training; they are no job. And the words that
+// only a trainer of preferences takes are told, as are weights in 4 bits under the names that tools have for them.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+TEST_CASE("a script whose program trains nothing is refused, and one that trains is read") {
+  const Files files;
+  files.folder.write("base.yml",
+                     "base_config: base.yml\nmodel_name: llama3.1-8b\nhardware: gpu\n"
+                     "ici_fsdp_parallelism: 8\ndcn_data_parallelism: 1\nper_device_batch_size: 1\n");
+  for (const char* program : {"MaxText/decode.py", "-m MaxText.decode", "MaxText/generate_param_only_checkpoint.py",
+                              "MaxText/tests/forward_pass_logit_checker.py", "MaxText/llama_or_mistral_ckpt.py"}) {
+    CAPTURE(std::string(program));
+    CHECK_FALSE(
+        files.read("run.sh", fmt::format("#!/bin/bash\npython3 {} base.yml per_device_batch_size=2\n", program)));
+  }
+  CHECK(files.read("run.sh", "#!/bin/bash\npython3 -m MaxText.train base.yml per_device_batch_size=2\n"));
+  const std::string verl =
+      "#!/bin/bash\npython3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct "
+      "data.train_batch_size=256 data.max_prompt_length=512 data.max_response_length=512 "
+      "actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 "
+      "trainer.n_gpus_per_node=8 trainer.nnodes=1 trainer.val_only={}\n";
+  CHECK_FALSE(files.read("run.sh", fmt::format(fmt::runtime(verl), "True")));
+  CHECK(files.read("run.sh", fmt::format(fmt::runtime(verl), "False")));
+  const std::string megatron =
+      "#!/bin/bash\ntorchrun --nproc-per-node 8 --nnodes 1 {} --num-layers 8 --hidden-size 1024 "
+      "--num-attention-heads 8 --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 "
+      "--global-batch-size 64 --train-iters 5 --vocab-size 32000 --bf16 --eval-interval 5\n";
+  CHECK_FALSE(
+      files.read("run.sh", fmt::format(fmt::runtime(megatron), "-m examples.inference.gpt.gpt_dynamic_inference")));
+  CHECK(files.read("run.sh", fmt::format(fmt::runtime(megatron), "-m megatron.training.pretrain_gpt")));
+}
+
+TEST_CASE("words of trainers of preferences are told where no stage is named") {
+  const std::string file =
+      "model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nper_device_train_batch_size: 2\nmax_length: 1024\nbf16: true\n"
+      "gradient_accumulation_steps: 2\nlearning_rate: 5.0e-7\noutput_dir: x\n";
+  constexpr const char* kTold = "the pairs of answers";
+  CHECK_FALSE(names(job_of("a.yaml", file).unused, kTold));
+  for (const char* line :
+       {"beta: 0.01", "rpo_alpha: 1.0", "simpo_gamma: 0.5", "cpo_alpha: 1.0", "desirable_weight: 1.0",
+        "precompute_ref_log_probs: true", "dpo_beta: 5", "orpo_beta: 0.1"}) {
+    CAPTURE(std::string(line));
+    const LaunchJob job = job_of("a.yaml", file + line + "\n");
+    CHECK(std::count_if(job.unused.begin(), job.unused.end(),
+                        [](const Note& note) { return note.text.find(kTold) != std::string::npos; }) == 1);
+  }
+  CHECK_FALSE(names(job_of("a.yaml", file + "beta: 0.04\nnum_generations: 8\n").unused, kTold));
+}
+
+TEST_CASE("adapters on weights in 4 bits are QLoRA, whatever the tool calls the bits") {
+  for (const char* bits :
+       {"--bits 4", "--quant_bits 4", "--quantization_bit 4", "--load_in_4bit True", "--use_4bit True"})
+    for (const char* lora : {"--lora_enable True", "--use_lora True"}) {
+      const std::string text = fmt::format(
+          "#!/bin/bash\ntorchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-7B-Instruct "
+          "--per_device_train_batch_size 2 --model_max_length 2048 --bf16 True {} {}\n",
+          lora, bits);
+      CAPTURE(text);
+      CHECK(job_of("run.sh", text).training->task == Task::Qlora);
+    }
+  CHECK(job_of("run.sh",
+               "#!/bin/bash\ntorchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-7B-Instruct "
+               "--per_device_train_batch_size 2 --model_max_length 2048 --bf16 True --lora_enable True --bits 16\n")
+            .training->task == Task::Lora);
+}
+
+}  // namespace plan
