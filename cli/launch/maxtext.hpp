@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +20,21 @@ struct ModelName {
   std::string_view name;
   std::string_view preset;
 };
+/// Sizes of the mesh axes, inside a slice times across slices.
+struct Mesh {
+  std::map<std::string_view, int> size{}, inside{}, across{};
+  bool open = false;  ///< an axis takes what is left, and no file says of how many
+  int at(std::string_view axis) const {
+    const auto found = size.find(axis);
+    return found == size.end() ? 1 : found->second;
+  }
+};
+[[nodiscard]] std::span<const std::string_view> mesh_axes();
+/// `ici_fsdp_parallelism`: an axis of one of the networks.
+[[nodiscard]] std::string key_of(std::string_view network, std::string_view axis);
+[[nodiscard]] Mesh read_mesh(JobBuilder& builder, const LaunchFacts& facts);
+/// Tells of axes that cross slices where the layout, which places axes from the neighbours out, has them inside one.
+void tell_crossings(JobBuilder& builder, const Mesh& mesh);
 /// The job of MaxText's keys, whatever file holds them.
 [[nodiscard]] Result<LaunchJob> job_of(Settings& settings, std::string_view format, const LaunchFacts& facts);
 /// The model by its name, or by the dimensions of a configuration without one.

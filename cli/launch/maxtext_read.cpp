@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include <algorithm>
-#include <map>
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/maxtext.hpp"
@@ -19,82 +18,9 @@
 namespace plan {
 namespace {
 
-constexpr std::string_view kAxes[] = {"diloco",        "data",
-                                      "fsdp",          "fsdp_transpose",
-                                      "sequence",      "context",
-                                      "tensor",        "context_autoregressive",
-                                      "pipeline",      "tensor_sequence",
-                                      "expert",        "context_usp_ulysses",
-                                      "autoregressive"};
-
-std::string key_of(std::string_view network, std::string_view axis) {
-  return fmt::format("{}_{}_parallelism", network, axis);
-}
-
-/// Sizes of the mesh axes; 0 for one that takes what is left of an unknown number of devices.
-struct Mesh {
-  std::map<std::string_view, int> size{};
-  bool open = false;  ///< an axis takes what is left, and no file says of how many
-  int at(std::string_view axis) const {
-    const auto found = size.find(axis);
-    return found == size.end() ? 1 : found->second;
-  }
-};
-
-/// One network's degrees, with -1 filled from the devices that it joins (0: not known).
-std::map<std::string_view, int> network(JobBuilder& builder, std::string_view name, int devices, bool& open) {
-  std::map<std::string_view, int> degrees;
-  std::string_view rest;
-  double all = 1;
-  for (const std::string_view axis : kAxes) {
-    const int otherwise = (name == "ici" && axis == "fsdp") || (name == "dcn" && axis == "data") ? -1 : 1;
-    const int degree = builder.degree(key_of(name, axis), otherwise, -1);
-    if (degree == -1)
-      rest = axis;
-    else
-      all *= std::max(1, degree);
-    degrees[axis] = std::max(1, degree);
-  }
-  if (all > kMostGpus) {
-    builder.errors.push_back({"wrong_value", fmt::format("the {} axes multiply to {:.3g} devices", name, all)});
-    return degrees;
-  }
-  if (rest.empty()) return degrees;
-  const auto product = static_cast<std::int64_t>(all);
-  if (devices > 0 && product <= devices && devices % product == 0)
-    degrees[rest] = static_cast<int>(devices / product);
-  else if (devices > 0)
-    builder.errors.push_back(
-        {"does_not_divide", fmt::format("the {} axes multiply to {}, which does not divide {} {}", name, product,
-                                        devices, name == "ici" ? "devices of a slice" : "slices")});
-  else
-    open = true;
-  return degrees;
-}
-
-Mesh read_mesh(JobBuilder& builder, const LaunchFacts& facts) {
-  Mesh mesh;
-  // On GPUs a slice is a node; a launcher says how many there are.
-  const auto inside = network(builder, "ici", facts.gpus_per_node, mesh.open);
-  const int slices = std::max(0, builder.degree("compile_topology_num_slices", 0, -1));
-  const auto across = network(builder, "dcn", facts.nodes > 0 ? facts.nodes : slices, mesh.open);
-  double all = 1;
-  for (const std::string_view axis : kAxes) all *= 1.0 * inside.at(axis) * across.at(axis);
-  if (all > kMostGpus) {
-    builder.errors.push_back({"wrong_value", fmt::format("the axes multiply to {:.3g} devices", all)});
-    return mesh;
-  }
-  for (const std::string_view axis : kAxes) mesh.size[axis] = inside.at(axis) * across.at(axis);
-  if (lowered(builder.settings.text("hardware").value_or("tpu")) == "tpu" && !mesh.open) {
-    builder.job.slice_gpus = 1;
-    for (const std::string_view axis : kAxes) builder.job.slice_gpus *= inside.at(axis);
-  }
-  return mesh;
-}
-
 std::string_view stated(const Settings& settings, std::string_view axis, std::string& buffer) {
-  buffer = key_of("ici", axis);
-  if (!settings.states(buffer)) buffer = key_of("dcn", axis);
+  buffer = maxtext::key_of("ici", axis);
+  if (!settings.states(buffer)) buffer = maxtext::key_of("dcn", axis);
   return buffer;
 }
 
@@ -104,7 +30,7 @@ struct Degrees {
   std::optional<int> devices{};
 };
 
-void read_sharding(JobBuilder& builder, const Mesh& mesh, const Degrees& d) {
+void read_sharding(JobBuilder& builder, const maxtext::Mesh& mesh, const Degrees& d) {
   std::string key;
   const int fsdp = mesh.at("fsdp") * mesh.at("fsdp_transpose") * mesh.at("sequence"), data = mesh.at("data");
   const int shard = fsdp * d.ep * d.cp;
@@ -122,7 +48,7 @@ void read_sharding(JobBuilder& builder, const Mesh& mesh, const Degrees& d) {
 }
 
 Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
-  const Mesh mesh = read_mesh(builder, facts);
+  const maxtext::Mesh mesh = maxtext::read_mesh(builder, facts);
   builder.launcher(facts);
   Degrees d;
   std::string key;
@@ -151,6 +77,7 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
     const AxisOrder order = builder.job.fixed.zero == 3 ? AxisOrder::PipelineOutermost : AxisOrder::DataOutermost;
     builder.fix(&Fixed::order, order, name(order), "");
   }
+  maxtext::tell_crossings(builder, mesh);
   return d;
 }
 
@@ -275,7 +202,8 @@ void read_unknown(JobBuilder& builder) {
                                  "optimizer_memory_host_offload",
                                  "parameter_memory_host_offload",
                                  "model_name"};
-  for (const std::string_view axis : kAxes) known.push_back(key_of("ici", axis)), known.push_back(key_of("dcn", axis));
+  for (const std::string_view axis : maxtext::mesh_axes())
+    for (const char* network : {"ici", "dcn"}) known.push_back(maxtext::key_of(network, axis));
   Unread unread;
   for (const Setting& setting : builder.settings.all()) {
     if (builder.settings.asked(setting) || std::find(known.begin(), known.end(), setting.key) != known.end()) continue;
