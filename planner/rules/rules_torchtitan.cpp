@@ -62,8 +62,12 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout&) { return known_precision(p.training.precision); }},
     {"torchtitan_kv_heads", "torchtitan's tp divides the KV heads", Level::Grid, kTorchtitan,
      [](const Problem& p, const Layout& l) { return rule::whole_kv_heads(p, l.tp); }},
-    {"torchtitan_sequence_parallel", "torchtitan's tp always splits the sequence between its regions", Level::Grid,
-     kTorchtitan, [](const Problem&, const Layout& l) { return l.tp == 1 || l.sequence_parallel; }},
+    // main's `enable_sequence_parallel = False` leaves it whole; 0.2.2 has no such switch, and no file of it says so.
+    {"torchtitan_sequence_parallel",
+     "torchtitan's tp splits the sequence between its regions, unless a file of main's "
+     "says otherwise",
+     Level::Grid, kTorchtitan,
+     [](const Problem& p, const Layout& l) { return p.built || l.tp == 1 || l.sequence_parallel; }},
     {"torchtitan_sequence", "tp * 2 cp divides torchtitan's sequence", Level::Grid, kTorchtitan,
      [](const Problem& p, const Layout& l) {
        return rule::divides(static_cast<std::int64_t>(l.tp) * (l.cp > 1 ? 2 * l.cp : 1), p.training.seq);

@@ -74,4 +74,13 @@ TEST_CASE("adapters on weights in 4 bits are QLoRA, whatever the tool calls the 
             .training->task == Task::Lora);
 }
 
+TEST_CASE("torchtitan main's tensor parallelism without sequence parallelism is read as such") {
+  const LaunchJob job = job_of("recipe.py",
+                               "from torchtitan.models.llama3.config_registry import llama3_8b\n\n\ndef job():\n"
+                               "    config = llama3_8b()\n    config.parallelism.tensor_parallel_degree = 4\n"
+                               "    config.parallelism.enable_sequence_parallel = False\n    return config\n");
+  CHECK(job.fixed.tp == 4);
+  CHECK(job.fixed.sequence_parallel == false);
+}
+
 }  // namespace plan
