@@ -337,7 +337,11 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
   const Result<std::vector<std::vector<LaunchSource>>> by_format = sorted(files, naming);
   if (!by_format) return fail(by_format.error());
   Result<LaunchJob> job = read_by_format(files, *by_format, facts);
-  if (!job) return job;
+  if (!job) {
+    Errors errors = job.error();
+    add_left_out(files, errors);
+    return fail(std::move(errors));
+  }
   if (job->gpus == 0 && !facts.one_node.empty()) {  // unless its degrees are those of several nodes
     facts.nodes = 1;
     if (Result<LaunchJob> there = read_by_format(files, *by_format, facts); there && !takes_more(there->fixed, facts))

@@ -275,9 +275,25 @@ Error vocabulary_not_stated(const std::vector<Model>& twins) {
   return error;
 }
 
+/// slime's and miles's scripts may leave the flags of the model to a program that prints them: it prints those of the
+/// checkpoint that the rollout runs.
+std::optional<Model> printed_model(const MegatronArgs& args, std::vector<Note>& notes) {
+  for (const char* flag : {"num-layers", "hidden-size", "num-attention-heads"})
+    if (args.has(flag)) return std::nullopt;
+  const std::optional<NamedModel> found = args.has("actor-num-nodes") ? model_of_checkpoint(args) : std::nullopt;
+  if (!found) return std::nullopt;
+  notes.push_back(
+      {"model_of_checkpoint", fmt::format("{}: no flag in the script describes the model: layers as {} has them, which "
+                                          "`--hf-checkpoint` names",
+                                          args.where("hf-checkpoint"), found->model.name)});
+  return found->model;
+}
+
 }  // namespace
 
 Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts, std::vector<Note>& notes) {
+  if (!facts.model && megatron::hybrid_flag(args) == nullptr)
+    if (std::optional<Model> printed = printed_model(args, notes)) return *std::move(printed);
   if (facts.model && !args.has("num-layers") && megatron::hybrid_flag(args) == nullptr) return named_model(args, facts);
   if (const char* flag = other_than_decoder(args))
     return fail(

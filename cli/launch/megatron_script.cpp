@@ -75,6 +75,9 @@ constexpr std::string_view kSigns[] = {"--num-layers",
                                        "--max-position-embeddings",
                                        "--train-iters"};
 constexpr int kEnoughSigns = 4;
+/// Of slime's programs, whose flags of the model another program may print.
+constexpr std::string_view kSlime = "--actor-num-nodes";
+constexpr int kEnoughOfSlime = 2;
 
 bool has_flag_set(const std::vector<ShellWord>& words) {
   int signs = 0;
@@ -83,7 +86,8 @@ bool has_flag_set(const std::vector<ShellWord>& words) {
       return word.text == sign ||
              (word.text.starts_with(sign) && word.text.size() > sign.size() && word.text[sign.size()] == '=');
     }));
-  return signs >= kEnoughSigns;
+  const bool slime = std::any_of(words.begin(), words.end(), [](const ShellWord& word) { return word.text == kSlime; });
+  return signs >= (slime ? kEnoughOfSlime : kEnoughSigns);
 }
 
 /// Where the program is among words that hold Megatron-LM's flags: its name, or the last script of Python's.

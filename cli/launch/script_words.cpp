@@ -154,6 +154,24 @@ std::optional<Error> broken_command(const LaunchSource& source) {
   return std::nullopt;
 }
 
+void add_left_out(std::span<const LaunchSource> files, Errors& errors) {
+  constexpr std::size_t kMost = 3;
+  for (Error& error : errors) {
+    if (error.code != "no_launch" && error.code != "training_not_understood") continue;
+    bool arguments = false;
+    for (const LaunchSource& source : files) {
+      if (!is_shell(source)) continue;
+      for (const Note& note : follow_script(source).notes) {
+        const bool asks = note.text.find("as not given") != std::string::npos;
+        if ((!asks && note.text.find("left out") == std::string::npos) || error.facts.size() >= kMost) continue;
+        error.facts.push_back(fmt::format("what was not followed may start it: {}", note.text));
+        arguments |= asks;
+      }
+    }
+    if (arguments) error.help.emplace_back("give the script's arguments with `--args`");
+  }
+}
+
 void tell_of_environment(std::span<const LaunchSource> files, LaunchJob& job) {
   constexpr std::string_view kAsks = "oc.env:";
   constexpr std::size_t kMostNamed = 12;

@@ -22,6 +22,9 @@ void tell_of_scripts(std::span<const LaunchSource> files, LaunchJob& job);
 /// A line that is meant to go on with the command above it and starts one of its own, which no shell can run.
 [[nodiscard]] std::optional<Error> broken_command(const LaunchSource& source);
 
+/// Adds what scripts keep from every reader to the mistake that no command was found: it may stand there.
+void add_left_out(std::span<const LaunchSource> files, Errors& errors);
+
 /// Names the variables that files ask the environment for, `${oc.env:NAME,8}`: their defaults are read.
 void tell_of_environment(std::span<const LaunchSource> files, LaunchJob& job);
 

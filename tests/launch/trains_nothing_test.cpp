@@ -40,6 +40,36 @@ TEST_CASE("a script whose program trains nothing is refused, and one that trains
   CHECK(files.read("run.sh", fmt::format(fmt::runtime(megatron), "-m megatron.training.pretrain_gpt")));
 }
 
+TEST_CASE("a command that is not found names what was not followed, where it may stand") {
+  const Files files;
+  const std::string train =
+      "python -m openrlhf.cli.train_sft --pretrain Qwen/Qwen2.5-7B-Instruct --train_batch_size 64 --max_len 2048 "
+      "--micro_train_batch_size 2 --zero_stage 3 --bf16";
+  const std::string script = fmt::format("#!/bin/bash\nRANK=$1\nif [ \"$RANK\" = \"0\" ]; then\n  {}\nfi\n", train);
+  const Result<LaunchJob> job = files.read("run.sh", script);
+  REQUIRE_FALSE(job);
+  const Error& error = job.error().front();
+  REQUIRE_FALSE(error.facts.empty());
+  CHECK(error.facts.front().find("`$1`") != std::string::npos);
+  CHECK(error.help.back().find("--args") != std::string::npos);
+  CHECK(files.read("run.sh", script, {.model = {}, .gpus = 8, .gpus_per_node = 8, .arguments = {"0"}}));
+}
+
+TEST_CASE("slime's command without flags of a model takes that of its checkpoint, and says so") {
+  const std::string command =
+      "#!/bin/bash\nread -ra MODEL_ARGS <<< \"$(python3 args.py)\"\nray job submit -- python3 train.py "
+      "--actor-num-nodes 2 --actor-num-gpus-per-node 8 ${{MODEL_ARGS[@]}} --hf-checkpoint {} "
+      "--tensor-model-parallel-size 2 --sequence-parallel --global-batch-size 256 --pipeline-model-parallel-size 1\n";
+  const LaunchJob job = job_of("run.sh", fmt::format(fmt::runtime(command), "/root/Qwen3-8B"));
+  REQUIRE(job.model);
+  CHECK(job.model->name == "qwen3-8b");
+  CHECK(job.gpus == 16);
+  CHECK(job.fixed.tp == 2);
+  CHECK(names(job.notes, "which `--hf-checkpoint` names"));
+  CHECK(names(job.unused, "${MODEL_ARGS[@]}"));
+  CHECK(error_of("run.sh", fmt::format(fmt::runtime(command), "/root/my-own-model")) == "bad_model");
+}
+
 TEST_CASE("words of trainers of preferences are told where no stage is named") {
   const std::string file =
       "model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nper_device_train_batch_size: 2\nmax_length: 1024\nbf16: true\n"
