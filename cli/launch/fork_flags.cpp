@@ -220,6 +220,11 @@ constexpr ForkFlag kForkFlags[] = {
     {"balance-data", 0, Nothing},
     {"enable-mtp-training", 0, Nothing},
     {"use-tis", 0, Nothing},
+    // miles
+    {"lora-rank", 1, Same, "lora-r"},
+    {"lora-dropout", 1, Nothing},
+    {"target-modules", 1, Same, "lora-target-modules"},
+    {"megatron-to-hf-mode", 1, Nothing},
 };
 
 /// Beginnings of names that concern data, logging, checkpoints, evaluation, rollouts and schedules of the rate.

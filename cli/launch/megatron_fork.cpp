@@ -137,7 +137,7 @@ void adapters(MegatronArgs& args) {
   if (rank < 1) return;
   args.task = args.has("qlora") ? Task::Qlora : Task::Lora;
   args.task_where = args.where("lora-r");
-  args.lora_rank = rank;
+  args.lora_rank = rank, args.lora_where = args.task_where;
 }
 
 }  // namespace

@@ -68,6 +68,13 @@ TEST_CASE("slime's command without flags of a model takes that of its checkpoint
   CHECK(names(job.notes, "which `--hf-checkpoint` names"));
   CHECK(names(job.unused, "${MODEL_ARGS[@]}"));
   CHECK(error_of("run.sh", fmt::format(fmt::runtime(command), "/root/my-own-model")) == "bad_model");
+  const LaunchJob lora = job_of("run.sh", fmt::format(fmt::runtime(command),
+                                                      "/root/Qwen3-8B --lora-rank 32 --lora-alpha 32 "
+                                                      "--lora-dropout 0.0 --target-modules q_proj,o_proj"));
+  REQUIRE(lora.training);
+  CHECK(lora.training->task == Task::Lora);
+  CHECK(lora.training->lora.rank == 32);
+  CHECK_FALSE(names(lora.unused, "lora-rank"));
 }
 
 TEST_CASE("words of trainers of preferences are told where no stage is named") {
