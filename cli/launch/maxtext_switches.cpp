@@ -178,6 +178,8 @@ void read_switches(JobBuilder& builder) {
   }
   read_topology(builder);
   for (const CountedAs& row : kCounted) tell_counted_as(builder, row);
+  if (builder.job.fixed.pp.value_or(1) == 1)  // stages of a pipeline are better left unrolled, as MaxText says
+    tell_counted_as(builder, {"scan_layers", "true", "layers are counted as one loop"});
   tell_weighing(builder, kWeighing);
   if (!names_model(settings)) tell_weighing(builder, kShape);
   // base.yml has rules of its own, and all mesh axes beside them.

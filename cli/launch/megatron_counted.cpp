@@ -13,6 +13,7 @@
 #include "cli/launch/megatron_attention.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/megatron_hybrid.hpp"
+#include "formulas/parameters.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -173,9 +174,25 @@ bool is_usual(const CountedAs& row, const MegatronValue& value) {
   return word == "none" || word == "null" || (!row.plain.empty() && is_plain(word, row.plain));
 }
 
+/// The vocabulary is padded to multiples of 128 for each tensor rank, which is Megatron-LM's default.
+void tell_padding(const MegatronArgs& args, LaunchJob& job) {
+  constexpr const char* kFlag = "make-vocab-size-divisible-by";
+  constexpr std::int64_t kMost = 1 << 24;
+  const std::int64_t multiple = args.integer(kFlag, 128);
+  const int tp = job.fixed.tp.value_or(1);
+  if (!job.model || multiple < 1 || multiple > kMost || tp < 1 || args.has("padded-vocab-size")) return;
+  const std::int64_t counted = padded_vocab(job.model->vocab, tp),
+                     stated = padded_vocab(job.model->vocab, tp, multiple);
+  if (counted != stated)
+    job.notes.push_back(
+        {"vocabulary_padding", fmt::format("{}: `--{} {}` makes {} rows of the vocabulary: {} are counted",
+                                           args.where(kFlag), kFlag, multiple, stated, counted)});
+}
+
 }  // namespace
 
 void tell_counted_flags(const MegatronArgs& args, LaunchJob& job) {
+  tell_padding(args, job);
   if (megatron::is_sparse(args) && lowered(args.text("dsa-kernel-backend") + "none").starts_with("none"))
     unused(job, "not_used",
            fmt::format("{}: `--experimental-attention-variant dsa`: without a fused kernel (`--dsa-kernel-backend`) "
