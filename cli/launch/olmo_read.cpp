@@ -142,6 +142,10 @@ void read_model(JobBuilder& builder) {
                   {"num_key_value_heads", size("model.n_kv_heads", single ? 1 : heads)},
                   {"vocab_size", size("model.embedding_size", size("model.vocab_size", 50304))}},
                  {{"tie_word_embeddings", on("model.weight_tying", true)}});
+  const std::int64_t rows = builder.settings.integer("model.embedding_size").value_or(0);
+  if (const Setting* vocabulary = builder.settings.get("model.vocab_size");
+      vocabulary != nullptr && rows > 0 && builder.settings.integer("model.vocab_size").value_or(0) > rows)
+    builder.settings.refuse(*vocabulary, fmt::format("{} at most, as `model.embedding_size` has rows", rows));
 }
 
 void read_sharding(JobBuilder& builder, const LaunchFacts& facts) {

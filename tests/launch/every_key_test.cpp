@@ -52,6 +52,31 @@ const std::vector<Dialect>& dialects() {
        "optimizer_memory_host_offload: false\nscan_layers: true\nuse_dpo: false\n",
        {},
        0},
+      {"litgpt.yaml",
+       "model_name: x\nmodel_config:\n  block_size: 2048\n  n_layer: 16\n  n_embd: 2048\n  n_head: 16\n"
+       "  n_query_groups: 8\n  head_size: 256\n  intermediate_size: 8192\n  padded_vocab_size: 32000\n  bias: false\n"
+       "  parallel_residual: false\n  mlp_class_name: LLaMAMLP\ntrain:\n  global_batch_size: 512\n"
+       "  micro_batch_size: 4\n  tie_embeddings: false\neval:\n  interval: 10\ndevices: 8\nnum_nodes: 2\n",
+       {"interval"},
+       0},
+      {"foundry.yaml",
+       "max_seq_len: 2048\nmodel:\n  name: mpt_causal_lm\n  d_model: 4096\n  n_heads: 32\n  n_layers: 32\n"
+       "  expansion_ratio: 4\n  max_seq_len: 2048\n  no_bias: true\n  vocab_size: 50368\n  resid_pdrop: 0\n"
+       "  attn_config:\n    attn_impl: flash\n    alibi: false\ntrain_loader:\n  name: text\noptimizer:\n"
+       "  name: decoupled_adamw\nmax_duration: 63900ba\nglobal_train_batch_size: 1024\n"
+       "device_train_microbatch_size: 8\nprecision: amp_bf16\nfsdp_config:\n  sharding_strategy: FULL_SHARD\n"
+       "  activation_checkpointing: true\n  activation_cpu_offload: false\n"},
+      {"olmo.yaml",
+       "run_name: x\nmodel:\n  d_model: 1024\n  n_heads: 16\n  n_layers: 8\n  mlp_hidden_size: 8192\n"
+       "  weight_tying: false\n  rope: true\n  include_bias: false\n  layer_norm_type: rms\n"
+       "  activation_type: swiglu\n  max_sequence_length: 4096\n  vocab_size: 50280\n  embedding_size: 50304\n"
+       "optimizer:\n  name: adamw\nfsdp:\n  wrapping_strategy: by_block\n  precision: mixed\n"
+       "global_train_batch_size: 512\ndevice_train_microbatch_size: 4\nprecision: amp_bf16\n"},
+      {"deepspeed.json",
+       "{\"train_batch_size\": 256, \"train_micro_batch_size_per_gpu\": 4, \"gradient_accumulation_steps\": 4,\n"
+       " \"bf16\": {\"enabled\": true}, \"zero_optimization\": {\"stage\": 2, \"overlap_comm\": true,\n"
+       " \"contiguous_gradients\": true, \"reduce_bucket_size\": 500000}, \"gradient_clipping\": 1}\n",
+       {"gradient_clipping"}},
       {"factory.yaml",
        "model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nstage: sft\ndo_train: true\nfinetuning_type: lora\n"
        "lora_rank: 8\ncutoff_len: 2048\nper_device_train_batch_size: 2\ngradient_accumulation_steps: 4\nbf16: true\n"
@@ -122,7 +147,8 @@ TEST_CASE("every number and every switch of a valid file moves the reading, is t
     const std::string folder = files.folder.path().string();
     const LaunchContext context{.model = {}, .gpus = dialect.gpus, .gpus_per_node = 8, .arguments = {}};
     const Told before = told(files.read(name, text, context), folder, false);
-    REQUIRE_FALSE(is_refused(before));
+    CHECK_FALSE(is_refused(before));
+    if (is_refused(before)) continue;
     int tried = 0;
     for (const Value& value : values_of(text)) {
       const std::string other = other_than(value.text);
