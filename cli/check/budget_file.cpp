@@ -142,7 +142,7 @@ void BudgetReader::amounts(BudgetJob& job) {
     else
       for (const Error& error : value.error()) bad(found->second.place, error.code, error.message, error.help);
   };
-  amount("tokens", "tokens", kMostTokens, "15.6T", job.budget.run.tokens);
+  amount("tokens", "tokens", kMostTrainedTokens, "15.6T", job.budget.run.tokens);
   amount("price", "USD/h", kMostPrice, "2.5", job.budget.run.price);
   if (const auto found = job.words.find("risk"); found != job.words.end()) {
     if (found->second.text != "yes" && found->second.text != "at-risk")

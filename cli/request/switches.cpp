@@ -111,8 +111,7 @@ Errors take_overlap(const Overlap& overlap, Problem& problem) {
     errors.push_back({"conflicting_flags",
                       fmt::format("{} has no experts, whose messages `--overlap experts` hides", problem.model.name),
                       {},
-                      {fmt::format("write `--overlap {}`",
-                                   overlap_text({static_cast<std::uint8_t>(overlap.parts & ~kOverlapExperts)}))}});
+                      {fmt::format("write `--overlap {}`", overlap_words(overlap.parts & ~kOverlapExperts))}});
   if (!errors.empty()) return errors;
   for (const OverlapPart& part : kOverlapParts)
     if ((row.overlaps & part.bit) != 0) problem.training.stack.*part.on = (overlap.parts & part.bit) != 0;

@@ -13,10 +13,10 @@ namespace plan {
                                               std::int64_t most);
 
 /// Tokens of a run and dollars for a GPU-hour that nobody means more than.
-inline constexpr double kMostTokens = 1e18, kMostPrice = 1e6;
+inline constexpr double kMostTrainedTokens = 1e18, kMostPrice = 1e6;
 
 /// A positive number of at most `most` with a decimal letter: `15.6T`, `300B`, `2M`, `5k`.
-[[nodiscard]] Result<double> read_amount(std::string_view flag, std::string_view text, double most = kMostTokens,
+[[nodiscard]] Result<double> read_amount(std::string_view flag, std::string_view text, double most = kMostTrainedTokens,
                                          std::string_view example = "15.6T");
 
 /// Memory to leave free: `5%`, `4GiB` or `0`; a share or bytes.
