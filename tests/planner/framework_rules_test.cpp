@@ -64,7 +64,11 @@ TEST_CASE("torchtitan runs FSDP2 with tp, cp and pp, and says what it does not")
   CHECK(broken(problem, with(kFsdp, [](Layout& l) { l.zero = 0; })) == "");  // plain replication
   CHECK(broken(problem, with(full, [](Layout& l) { l.shard = 1; })) == "torchtitan_shard");
   CHECK(broken(problem, with(full, [](Layout& l) { l.cp_kind = CpKind::Ulysses; })) == "torchtitan_cp_kind");
-  CHECK(broken(problem, with(full, [](Layout& l) { l.sequence_parallel = false; })) == "torchtitan_sequence_parallel");
+  const Layout whole = with(full, [](Layout& l) { l.sequence_parallel = false; });
+  Problem proposed = problem;
+  proposed.built = false;  // no file of main's says so
+  CHECK(broken(proposed, whole) == "torchtitan_sequence_parallel");
+  CHECK(broken(problem, whole) == "");
   CHECK(broken(problem, with(full, [](Layout& l) { l.schedule = Schedule::ZbH1; })) == "torchtitan_schedule");
   CHECK(broken(problem, with(full, [](Layout& l) { l.schedule = Schedule::DualPipeV, l.vp = 2; })) == "");
   CHECK(broken(problem, with(full, [](Layout& l) { l.recompute = {.kind = RecomputeKind::Full, .layers = 1}; })) ==
