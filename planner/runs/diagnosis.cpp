@@ -11,8 +11,9 @@
 // sigma = r * sqrt(sum of their squares). Under a fault the model errs by the same share of what it predicts with it: a
 // part that grows tenfold is known to a tenth as many seconds, and the wider density is charged for its width.
 //
-// Source: least squares and Akaike's information criterion (Akaike 1974, IEEE TAC 19-6); the correction for several
-// parts is Bonferroni's. Tested by tests/planner/diagnosis_test.cpp.
+// Source: least squares and Akaike's information criterion (Akaike 1974, IEEE TAC 19-6), corrected for few observations
+// (Hurvich and Tsai 1989, Biometrika 76-2); the correction for several parts is Bonferroni's. Tested by
+// tests/planner/diagnosis_test.cpp.
 #include "planner/runs/diagnosis.hpp"
 
 #include <algorithm>
@@ -29,7 +30,9 @@ namespace {
 
 /// What a step's parts cannot be told apart by, share of the step: rounding of logs, edges of kernels in traces.
 constexpr double kBlur = 0.005;
-constexpr double kPenaltyOfSize = 2;  ///< Akaike: for a fitted factor
+/// What a fitted factor costs: Akaike's two units, and what they lack where few parts of a step are known. For one or
+/// two parts the correction is not defined.
+double penalty_of_size(std::size_t parts) { return 2 + (parts > 2 ? 4 / (static_cast<double>(parts) - 2) : 0); }
 constexpr double kEvidenceUnits = 8;  ///< one piece of evidence weighs as much as two standard deviations in two parts
 constexpr double kDirectUnits = 25;   ///< and what the plan rules out as much as five in one
 /// A healthy run is blamed in so many cases.
@@ -159,8 +162,8 @@ class Sizes {
 };
 
 /// Akaike's criterion of a suspect, evidence included: the lower, the likelier.
-double criterion(const Suspect& suspect) {
-  double units = suspect.misfit + (suspect.fault->least < suspect.fault->most ? kPenaltyOfSize : 0);
+double criterion(const Suspect& suspect, std::size_t parts) {
+  double units = suspect.misfit + (suspect.fault->least < suspect.fault->most ? penalty_of_size(parts) : 0);
   for (const Evidence& evidence : suspect.evidence)
     units += (evidence.direct ? kDirectUnits : kEvidenceUnits) * (evidence.speaks_for ? -1 : 1);
   return units;
@@ -198,6 +201,7 @@ std::vector<Tested> test_all(const Problem& problem, const Estimate& estimate, c
 /// The fault that explains most of what the first one leaves, if that is more than chance: it comes second.
 void add_second(const std::vector<Tested>& tested, const StepParts& predicted, Diagnosis& diagnosis) {
   if (diagnosis.suspects.empty()) return;
+  const std::size_t known = diagnosis.parts.size();
   const Suspect first = diagnosis.suspects.front();
   StepParts more{};
   for (std::size_t i = 0; i < more.size(); ++i) more[i] = first.parts[i] - predicted[i];
@@ -206,13 +210,14 @@ void add_second(const std::vector<Tested>& tested, const StepParts& predicted, D
     if (other.alone.fault == first.fault) continue;
     Suspect both = other.sizes.fit(diagnosis.parts, more);
     both.evidence = other.alone.evidence, both.besides = true;
-    if (!best || criterion(both) < criterion(*best)) best = std::move(both);
+    if (!best || criterion(both, known) < criterion(*best, known)) best = std::move(both);
   }
   if (!best) return;
   // A fault beside another must say more than the next likeliest would alone.
-  const double rest = diagnosis.suspects.size() > 1 ? criterion(diagnosis.suspects[1]) : diagnosis.misfit;
-  const double gained = first.misfit - best->misfit - (best->fault->least < best->fault->most ? kPenaltyOfSize : 0);
-  if (gained < kSecondFault || criterion(*best) > rest) return;
+  const double rest = diagnosis.suspects.size() > 1 ? criterion(diagnosis.suspects[1], known) : diagnosis.misfit;
+  const double gained =
+      first.misfit - best->misfit - (best->fault->least < best->fault->most ? penalty_of_size(known) : 0);
+  if (gained < kSecondFault || criterion(*best, known) > rest) return;
   auto& suspects = diagnosis.suspects;
   std::erase_if(suspects, [&](const Suspect& suspect) { return suspect.fault == best->fault; });
   suspects.insert(suspects.begin() + 1, std::move(*best));
@@ -286,15 +291,17 @@ Diagnosis diagnose(const Problem& problem, const Estimate& estimate, const Measu
     if (!diagnosis.worst && !seen(fault.alone, true)) continue;
     if (fault.alone.misfit < diagnosis.misfit) diagnosis.suspects.push_back(fault.alone);
   }
+  const std::size_t known = diagnosis.parts.size();
   std::stable_sort(diagnosis.suspects.begin(), diagnosis.suspects.end(),
-                   [](const Suspect& a, const Suspect& b) { return criterion(a) < criterion(b); });
+                   [known](const Suspect& a, const Suspect& b) { return criterion(a, known) < criterion(b, known); });
   if (diagnosis.suspects.empty()) return diagnosis;
   if (!diagnosis.worst) diagnosis.worst = lengthened_most(diagnosis.parts, diagnosis.suspects.front(), predicted);
   if (!diagnosis.worst) diagnosis.suspects.clear();
   add_second(tested, predicted, diagnosis);
+  const double least = criterion(diagnosis.suspects.front(), known);
   double sum = 0;
   for (Suspect& suspect : diagnosis.suspects)
-    sum += suspect.share = std::min(1.0, std::exp((criterion(diagnosis.suspects.front()) - criterion(suspect)) / 2));
+    sum += suspect.share = std::min(1.0, std::exp((least - criterion(suspect, known)) / 2));
   for (Suspect& suspect : diagnosis.suspects) suspect.share /= sum;
   return diagnosis;
 }
