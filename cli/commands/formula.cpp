@@ -37,7 +37,7 @@ Result<std::vector<NamedValue>> read_settings(const Args& args) {
         errors.push_back({"bad_number",
                           fmt::format("`--set` needs SYMBOL=NUMBER, got `{}`", item),
                           {},
-                          {"write `--set s=2048,b=1`"}});
+                          {fmt::format("write `--set {}=2048`", equals == 0 ? "s" : item.substr(0, equals))}});
     }
   }
   if (!errors.empty()) return fail(std::move(errors));
