@@ -24,7 +24,8 @@ std::optional<StackHistory> history_of(const FrameworkRow* row) {
 void take_core(const Request& request, Problem& problem, Errors& errors) {
   if (!request.megatron_version) return;
   if (!has_earlier_releases(framework_row(problem.framework)))
-    return errors.push_back(needs_framework(has_earlier_releases, "`--megatron-version` goes with {} alone"));
+    return errors.push_back(
+        needs_framework(has_earlier_releases, "`--megatron-version` goes with {} alone", problem.framework));
   problem.release = request.megatron_version->value;
   problem.inputs.push_back(request.megatron_version->input);
 }
@@ -60,7 +61,7 @@ Error unknown_release(std::string_view word, const StackHistory& history, std::s
 void take_word(const Stated<StackRelease>& stated, const StackHistory& history, Problem& problem, Errors& errors) {
   if (framework_with(problem.framework, has_image) == nullptr)
     return errors.push_back(
-        needs_framework(has_image, "`--release` goes with {}, whose containers are known by month"));
+        needs_framework(has_image, "`--release` goes with {}, whose containers are known by month", problem.framework));
   const bool any = std::any_of(history.changes.begin(), history.changes.end(), [&](const StackChange& change) {
     return matters(change, problem.model, problem.training);
   });

@@ -71,22 +71,23 @@ Errors offload_without_ground(const Problem& problem) {
          {},
          {fmt::format("write `--offload layers={}` or less", depth - 1)}});
   if (offload.activations() && !framework_row(problem.framework).offloads_activations)
-    errors.push_back(
-        needs_framework(&FrameworkRow::offloads_activations, "of the frameworks {} alone offloads activations"));
+    errors.push_back(needs_framework(&FrameworkRow::offloads_activations,
+                                     "of the frameworks {} alone offloads activations", problem.framework));
   return errors;
 }
 
 Errors take_state_formats(const StateFormats& formats, Problem& problem) {
   if (!framework_row(problem.framework).narrow_states)
     return {needs_framework(&FrameworkRow::narrow_states,
-                            "of the frameworks {} alone lets its states be narrower than fp32")};
+                            "of the frameworks {} alone lets its states be narrower than fp32", problem.framework)};
   formats.apply(problem.training);
   return {};
 }
 
 Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem) {
   if (graphs != CudaGraphs{} && !framework_row(problem.framework).graphs_of_parts)
-    return {needs_framework(&FrameworkRow::graphs_of_parts, "CUDA graphs of parts of a step are known of {} alone")};
+    return {needs_framework(&FrameworkRow::graphs_of_parts, "CUDA graphs of parts of a step are known of {} alone",
+                            problem.framework)};
   problem.training.stack.cuda_graphs = graphs.iteration;
   problem.training.stack.graph_scopes = graphs.scopes;
   return problem.model.kinds.empty() ? Errors{} : graphs_without_ground(graphs, problem.model);
@@ -95,7 +96,8 @@ Errors take_cuda_graphs(const CudaGraphs& graphs, Problem& problem) {
 Errors take_overlap(const Overlap& overlap, Problem& problem) {
   const FrameworkRow& row = framework_row(problem.framework);
   if (row.overlaps == 0)
-    return {needs_framework(&FrameworkRow::overlaps, "of the frameworks {} alone have words for what overlaps")};
+    return {needs_framework(&FrameworkRow::overlaps, "of the frameworks {} alone have words for what overlaps",
+                            problem.framework)};
   Errors errors;
   if (const unsigned fixed = overlap.parts & ~unsigned{row.overlaps}; fixed != 0)
     errors.push_back({"conflicting_flags",
@@ -120,7 +122,8 @@ Errors take_overlap(const Overlap& overlap, Problem& problem) {
 
 Errors take_dispatcher(Dispatcher dispatcher, Problem& problem) {
   if (!framework_row(problem.framework).dispatches)
-    return {needs_framework(&FrameworkRow::dispatches, "how tokens reach their experts has words in {} alone")};
+    return {needs_framework(&FrameworkRow::dispatches, "how tokens reach their experts has words in {} alone",
+                            problem.framework)};
   if (!problem.model.kinds.empty() && !problem.model.moe())
     return {{"conflicting_flags",
              fmt::format("{} has no experts, to which `--dispatcher` sends tokens", problem.model.name),
@@ -149,7 +152,8 @@ Errors take_bf16_layers(const Bf16Layers& layers, bool by_person, Problem& probl
              {},
              narrow_or_without(problem.cluster.gpu)}};
   if (layers.any() && !framework_row(problem.framework).spares_layers)
-    return {needs_framework(&FrameworkRow::spares_layers, "some layers in bf16 beside others are known of {} alone")};
+    return {needs_framework(&FrameworkRow::spares_layers, "some layers in bf16 beside others are known of {} alone",
+                            problem.framework)};
   if (const int depth = problem.model.depth(); depth > 0 && layers.first + layers.last > depth)
     return {{"out_of_range",
              fmt::format("`--bf16-layers {}` spares {} layers, and {} has {}", bf16_layers_text(layers),

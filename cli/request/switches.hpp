@@ -13,12 +13,15 @@
 
 namespace plan {
 
-/// Only frameworks with the property have what is asked for. Their titles stand for "{}" in the sentence `what`.
+/// Only frameworks with the property have what is asked for. Their titles stand for "{}" in the sentence `what`. Where
+/// the job is for another framework, by a word or by the kind of files to write, one of both has to go.
 template <class Property>
-[[nodiscard]] Error needs_framework(const Property& property, std::string_view what) {
+[[nodiscard]] Error needs_framework(const Property& property, std::string_view what, Framework now) {
   Error error{"conflicting_flags", fmt::format(fmt::runtime(what), framework_titles(property)), {}, {}};
+  const bool open = now == Framework::Any || now == Framework::None;
   if (const FrameworkRow* row = framework_with(Framework::Any, property))
-    error.help.push_back(fmt::format("add `{}`", framework_flag(*row)));
+    error.help.push_back(open ? fmt::format("add `{}`", framework_flag(*row))
+                              : fmt::format("leave it out, or plan for {}", row->title));
   return error;
 }
 
