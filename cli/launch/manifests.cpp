@@ -42,9 +42,13 @@ class Lines {
     std::string& into = at(line);
     into += (into.empty() ? "" : "; ") + statement;
   }
-  /// One word more of the command that goes on over several lines.
-  void add_word(int line, std::string_view word) { at(line) += shell_quoted(word) + ' '; }
-  void join(int first, int last) {
+  /// A command whose words stand on lines of their own, in their order; else all of them on the line of the first.
+  void add_command(const std::vector<Node>& words) {
+    const auto above = [](const Node& a, const Node& b) { return a.line < b.line; };
+    const bool in_order = std::is_sorted(words.begin(), words.end(), above);
+    const int first = words.front().line, last = in_order ? words.back().line : first;
+    add(first, "");
+    for (const Node& word : words) at(in_order ? word.line : first) += shell_quoted(word.text) + ' ';
     for (int line = first; line < last; ++line) at(line) += '\\';
   }
 
@@ -62,11 +66,7 @@ class Lines {
     const auto same = [&](int there) { return file_[static_cast<std::size_t>(there) - 1] == trimmed(rows.front()); };
     while (line < static_cast<int>(file_.size()) && !same(line)) ++line;
     if (!same(line)) line = node.line;
-    for (const std::string_view row : rows)
-      if (rows.size() == 1)
-        add(line, std::string(row));
-      else
-        at(line++) += row;
+    for (const std::string_view row : rows) add(line++, std::string(row));
   }
 
   std::string text() const {
@@ -124,27 +124,33 @@ bool is_shell_name(std::string_view word) {
   return base == "bash" || base == "sh";
 }
 
+/// Kubernetes puts a variable's value in where `$(NAME)` stands.
+void expand(std::string& text, const std::string& reference, const std::string& value) {
+  for (std::size_t at = text.find(reference); at != std::string::npos; at = text.find(reference, at + value.size()))
+    text.replace(at, reference.size(), value);
+}
+
 /// `command:` and `args:` of one container.
 bool add_container(Lines& lines, const Node& map) {
-  std::vector<const Node*> words;
+  std::vector<Node> words;
   for (const char* key : {"command", "args"})
     if (const Node* list = value_of(map, key); list != nullptr && list->kind == yaml::Kind::Sequence)
-      for (const Node& word : list->items) words.push_back(&word);
+      words.insert(words.end(), list->items.begin(), list->items.end());
   if (words.empty()) return false;
+  const bool shell = words.size() > 2 && is_shell_name(words[0].text) && words[1].text.starts_with('-') &&
+                     words[1].text.ends_with('c');
+  const int start = words[shell ? 2 : 0].line;  // variables are known from there on, wherever `env:` stands
   if (const Node* variables = value_of(map, "env"); variables != nullptr)
     for (const Node& one : variables->items) {
       const Node *name = value_of(one, "name"), *value = value_of(one, "value");
-      if (name != nullptr && value != nullptr) add_variable(lines, name->line, name->text, value->text);
+      if (name == nullptr || value == nullptr) continue;
+      add_variable(lines, std::min(name->line, start), name->text, value->text);
+      for (Node& word : words) expand(word.text, fmt::format("$({})", name->text), value->text);
     }
-  if (words.size() > 2 && is_shell_name(words[0]->text) && words[1]->text.starts_with('-') &&
-      words[1]->text.ends_with('c')) {
-    lines.add_text(*words[2]);
-    return true;
-  }
-  const auto by_line = [](const Node* a, const Node* b) { return a->line < b->line; };
-  if (!std::is_sorted(words.begin(), words.end(), by_line)) return false;  // `args:` in front of `command:`
-  for (const Node* word : words) lines.add_word(word->line, word->text);
-  lines.join(words.front()->line, words.back()->line);
+  if (shell)
+    lines.add_text(words[2]);
+  else
+    lines.add_command(words);  // kubectl writes `args:` in front of `command:`
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <string>
 #include <vector>
@@ -58,12 +59,20 @@ std::string sky_task(const Words& job, std::mt19937& random) {
 std::string kubernetes_job(const Words& job, std::mt19937& random) {
   std::string out = "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      containers:\n";
   out += "      - name: a\n        image: b\n";
-  if (random() % 2 == 0) {
-    out += "        command: [\"bash\", \"-c\"]\n        args:\n        - |\n          ";
-    return out + command_of(job, random, " \\\n            ") + "\n";
+  const bool shell = random() % 2 == 0;
+  Words said = job;
+  said.words[7] = shell ? "$MICRO" : "$(MICRO)";
+  const std::string env = fmt::format("        env:\n        - name: MICRO\n          value: \"{}\"\n", job.micro);
+  std::string command = "        command: [\"bash\", \"-c\"]\n", args = "        args:\n";
+  if (shell) {
+    args += "        - |\n          " + command_of(said, random, " \\\n            ") + "\n";
+  } else {
+    command = fmt::format("        command: [\"{}\"]\n", said.words[0]);
+    for (std::size_t i = 1; i < said.words.size(); ++i) args += fmt::format("        - \"{}\"\n", said.words[i]);
   }
-  out += fmt::format("        command: [\"{}\"]\n        args:\n", job.words[0]);
-  for (std::size_t i = 1; i < job.words.size(); ++i) out += fmt::format("        - \"{}\"\n", job.words[i]);
+  std::array<std::string, 3> parts{env, command, args};  // keys of a map stand in any order
+  std::shuffle(parts.begin(), parts.end(), random);
+  for (const std::string& part : parts) out += part;
   return out;
 }
 
