@@ -310,11 +310,16 @@ void from_skypilot(const std::string& text, const std::string& path, LaunchFacts
   gpus_of(value, path, facts);
 }
 
+/// What the file says of nodes and images, also where a script was made of the command in it.
+const std::string& file_text(const LaunchSource& source) {
+  return source.manifest.empty() ? source.text : source.manifest;
+}
+
 /// The month in the name of NVIDIA's image for training: nvcr.io/nvidia/nemo:26.04, also as Enroot writes it. Comments
 /// name none, but for Slurm's.
 void from_image(const LaunchSource& source, LaunchFacts& facts) {
   constexpr std::string_view kImage = "nvidia/nemo:";
-  const std::string& text = source.manifest.empty() ? source.text : source.manifest;
+  const std::string& text = file_text(source);
   for (std::size_t at = text.find(kImage); at != std::string::npos; at = text.find(kImage, at + 1)) {
     const std::size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
     const std::size_t first = text.find_first_not_of(" \t", line);
@@ -348,7 +353,7 @@ void from_hostfile(const LaunchSource& source, LaunchFacts& facts) {
 LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
   LaunchFacts facts;
   for (const LaunchSource& source : files) {
-    const std::string& text = source.manifest.empty() ? source.text : source.manifest;
+    const std::string& text = file_text(source);
     from_image(source, facts);
     if (text.find("kind: TrainJob") != std::string::npos) {
       facts.nodes = yaml_number(text, "numNodes"), facts.gpus_per_node = yaml_number(text, "numProcPerNode");

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "cli/launch/launcher.hpp"
+#include "cli/terminal/words.hpp"
+#include "formulas/text.hpp"
 #include "presets/yaml.hpp"
 #include "presets/yaml_anchors.hpp"
 
@@ -28,13 +30,8 @@ const Node* value_of(const Node& map, std::string_view key) {
 /// The lines of the script that is being put together, as many as the file has.
 class Lines {
  public:
-  explicit Lines(std::string_view text) {
-    for (std::size_t at = 0; at <= text.size();) {
-      const std::size_t end = std::min(text.find('\n', at), text.size());
-      file_.push_back(trimmed(text.substr(at, end - at)));
-      at = end + 1;
-    }
-    script_.resize(file_.size());
+  explicit Lines(std::string_view text) : file_(split(text, "\n")), script_(file_.size()) {
+    for (std::string_view& line : file_) line = trim(line, kBlanks);
   }
 
   /// One statement more on a line of the file.
@@ -54,16 +51,13 @@ class Lines {
 
   /// A text of several lines, where the file has it: behind the line of its `|`.
   void add_text(const Node& node) {
-    const std::string_view text = node.text;
-    std::vector<std::string_view> rows;
-    for (std::size_t from = 0; from < text.size();) {
-      const std::size_t end = std::min(text.find('\n', from), text.size());
-      rows.push_back(text.substr(from, end - from));
-      from = end + 1;
-    }
-    if (rows.empty()) return;
+    if (node.text.empty()) return;
+    std::vector<std::string_view> rows = split(node.text, "\n");
+    if (rows.back().empty()) rows.pop_back();
     int line = node.line;
-    const auto same = [&](int there) { return file_[static_cast<std::size_t>(there) - 1] == trimmed(rows.front()); };
+    const auto same = [&](int there) {
+      return file_[static_cast<std::size_t>(there) - 1] == trim(rows.front(), kBlanks);
+    };
     while (line < static_cast<int>(file_.size()) && !same(line)) ++line;
     if (!same(line)) line = node.line;
     for (const std::string_view row : rows) add(line++, std::string(row));
@@ -76,11 +70,8 @@ class Lines {
   }
 
  private:
-  static std::string_view trimmed(std::string_view row) {
-    const std::size_t first = row.find_first_not_of(" \t\r");
-    return first == std::string_view::npos ? row.substr(0, 0)
-                                           : row.substr(first, row.find_last_not_of(" \t\r") - first + 1);
-  }
+  static constexpr std::string_view kBlanks = " \t\r";
+
   std::string& at(int line) {
     return script_[static_cast<std::size_t>(std::clamp(line, 1, static_cast<int>(script_.size()))) - 1];
   }

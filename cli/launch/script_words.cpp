@@ -8,6 +8,7 @@
 
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/megatron_flags.hpp"
+#include "cli/terminal/words.hpp"
 #include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -72,16 +73,6 @@ bool says(const std::vector<Note>& notes, const std::string& text) {
   return std::any_of(notes.begin(), notes.end(), [&](const Note& note) { return note.text == text; });
 }
 
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
 /// A line, counted from 1, without the blanks in front.
 std::string_view at_line(const std::vector<std::string_view>& lines, int line) {
   if (line < 1 || static_cast<std::size_t>(line) > lines.size()) return {};
@@ -135,7 +126,7 @@ bool trains_nothing(const ShellCommand& command) {
 
 std::optional<Error> broken_command(const LaunchSource& source) {
   if (!is_shell(source)) return std::nullopt;
-  const std::vector<std::string_view> lines = lines_of(source.text);
+  const std::vector<std::string_view> lines = split(source.text, "\n");
   bool started = false;  // by the last command that a shell can run
   for (const ShellCommand& command : follow_script(source).commands) {
     const ShellWord& first = command.words.front();
