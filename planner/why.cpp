@@ -76,10 +76,16 @@ std::vector<Neighbour> neighbours(const Estimate& best) {
   return list;
 }
 
+/// A neighbour that may run out of memory where the winner does not is held back by that, whatever its time.
+bool fits_worse(const Estimate& other, const Estimate& best) {
+  return other.fits != Fits::Yes && (other.fits != best.fits || other.fits == Fits::No);
+}
+
 std::string sentence(const Neighbour& neighbour, const Estimate& best, const Estimate& other) {
-  if (other.fits == Fits::No)
-    return fmt::format("{} needs {:.1f} of {:.1f} GiB", neighbour.change, static_cast<double>(other.peak.value) / kGiB,
-                       static_cast<double>(other.capacity.value) / kGiB);
+  if (fits_worse(other, best))
+    return fmt::format("{} needs {:.1f} of {:.1f} GiB{}", neighbour.change,
+                       static_cast<double>(other.peak.value) / kGiB, static_cast<double>(other.capacity.value) / kGiB,
+                       other.fits == Fits::AtRisk ? ", at risk" : "");
   const double slower = other.step_time.value / best.step_time.value - 1;
   std::string terms;
   for (const TermDelta& delta : against(best, other)) {
@@ -109,8 +115,8 @@ std::vector<std::string> why(const Problem& problem, const Estimate& best, std::
   for (const Neighbour& neighbour : neighbours(best)) {
     if (const int rule = broken_rule(problem, neighbour.layout); rule >= 0) continue;
     const Estimate other = estimate(problem, neighbour.layout);
-    // What does not fit says most; then what is slower. Equal neighbours say nothing.
-    if (other.fits == Fits::No)
+    // What does not fit for certain says most; then what is slower. Equal neighbours say nothing.
+    if (fits_worse(other, best))
       reasons.push_back(sentence(neighbour, best, other));
     else if (other.step_time.value > 1.002 * best.step_time.value)
       slower.push_back(sentence(neighbour, best, other));

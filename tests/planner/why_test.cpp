@@ -58,3 +58,36 @@ TEST_CASE("the terms of a sentence are those in which the two layouts differ, th
   CHECK(in_seconds >= oracle::at_least(11));
   CHECK(in_milliseconds >= oracle::at_least(11));
 }
+
+TEST_CASE("a neighbour that may not fit is never called slower alone") {
+  std::mt19937 random(23);
+  std::uniform_real_distribution<double> share(0.7, 1.15);
+  int told[3] = {};
+  for (int round = 0; round < oracle::rounds(300); ++round) {
+    Problem problem;
+    problem.model = oracle::dense_model(16, 4096, 32, 8, 14336, 128256);
+    problem.cluster = oracle::plain_cluster(500);
+    problem.gpus = 16, problem.training.seq = 16384, problem.training.global_batch = 64;
+    problem.framework = Framework::None;
+    Layout layout{.tp = 1 << (random() % 4), .pp = 1 << (random() % 2), .micro_batch = 1 << (random() % 2)};
+    layout.dp = problem.gpus / (layout.tp * layout.pp);
+    layout.sequence_parallel = layout.tp > 1;
+    if (broken_rule(problem, layout) >= 0) continue;
+    Layout bigger = estimate(problem, layout).layout;
+    bigger.chunk_layers.clear(), bigger.micro_batch *= 2;
+    if (broken_rule(problem, bigger) >= 0) continue;
+    // Memory near what the neighbour needs, most of it activations, so that all answers come up.
+    problem.cluster = oracle::plain_cluster(share(random) * estimate(problem, bigger).peak.value / kGiB);
+    const Estimate best = estimate(problem, layout), other = estimate(problem, bigger);
+    if (best.fits != Fits::Yes) continue;
+    const std::string change = "micro_batch " + std::to_string(bigger.micro_batch) + " instead of";
+    for (const std::string& sentence : why(problem, best, 100)) {
+      if (!sentence.starts_with(change)) continue;
+      CAPTURE(sentence);
+      told[static_cast<int>(other.fits)]++;
+      CHECK((sentence.find(" needs ") == std::string::npos) == (other.fits == Fits::Yes));
+      CHECK((sentence.find("at risk") != std::string::npos) == (other.fits == Fits::AtRisk));
+    }
+  }
+  for (const Fits fits : {Fits::AtRisk, Fits::No}) CHECK(told[static_cast<int>(fits)] >= oracle::at_least(5));
+}
