@@ -22,9 +22,7 @@ constexpr double kTypicalBackwardShare = 0.75;  // of the forward rate
 AttentionFit forward_fit(const Gpu& gpu) {
   const AttentionFit& fit = gpu.attention[kForward];
   if (fit.rate.value > 0) return fit;
-  const double bf16 = gpu.peak[static_cast<std::size_t>(DType::Bf16)].value;
-  const double fp16 = gpu.peak[static_cast<std::size_t>(DType::Fp16)].value;
-  const double peak = bf16 > 0 ? bf16 : fp16 > 0 ? fp16 : kUnknownRate;
+  const double known = peak_of_16_bits(gpu).value, peak = known > 0 ? known : kUnknownRate;
   return {.t0 = kTypicalFloor, .rate = FlopsPerSecond(kTypicalPeakShare * peak), .s0 = kTypicalS0, .b0 = kTypicalB0};
 }
 

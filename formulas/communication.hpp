@@ -11,10 +11,10 @@
 
 namespace plan {
 
-/// The hidden states of one micro-batch in bf16: the tensor that tensor and pipeline parallelism move.
-/// `tokens` = b s / c.
-[[nodiscard]] constexpr RealBytes hidden_bytes(double tokens, std::int64_t hidden) {
-  return RealBytes(2.0 * tokens * static_cast<double>(hidden));
+/// The hidden states of one micro-batch: the tensor that tensor and pipeline parallelism move.
+/// `tokens` = b s / c, `precision` of the training: 4 bytes an element in fp32, else 2.
+[[nodiscard]] constexpr RealBytes hidden_bytes(double tokens, std::int64_t hidden, Precision precision) {
+  return RealBytes(activation_bytes(precision) * tokens * static_cast<double>(hidden));
 }
 
 /// Context ranks that turn shares of the sequence into shares of the heads by all-to-all; the others pass keys round or

@@ -20,7 +20,7 @@ struct RankSizes {
         tokens(
             symbol<V>("N", rank_tokens(run, split), "tokens of a micro-batch on the rank", "seq, micro_batch and cp")),
         hidden(symbol<V>("h", m.hidden, "hidden width", "model")),
-        element(symbol<V>("e", run.precision == Precision::Fp32 ? 4 : 2, "bytes of an activation", "precision")),
+        element(symbol<V>("e", activation_bytes(run.precision), "bytes of an activation", "precision")),
         t(symbol<V>("t", split.tp, "tensor-parallel ranks", "layout")),
         r(symbol<V>("r", split.sequence_parallel ? split.tp : 1,
                     "ranks that share the sequence between tensor-parallel parts", "layout")) {}

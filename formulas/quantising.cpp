@@ -41,4 +41,15 @@ RealBytes transposing_bytes(Precision precision, GpuGeneration generation) {
   return scales_tensors(precision) && generation != GpuGeneration::Blackwell ? RealBytes(1 + 1) : RealBytes();
 }
 
+RealBytes gathered_bytes(const Training& training, Precision precision, bool gradient) {
+  const bool tensors = scales_tensors(precision) && !training.stack.fp8_rowwise;
+  const bool quantised = is_narrow(precision) && (training.stack.transformer_engine || tensors);
+  if (!quantised) return RealBytes(activation_bytes(precision));
+  return gemm_input_bytes(precision) * (gradient && !tensors ? 2 : 1);
+}
+
+bool userbuffers_carry(Precision precision) {
+  return precision != Precision::Nvfp4 && precision != Precision::Fp8Blockwise;
+}
+
 }  // namespace plan

@@ -25,9 +25,16 @@ constexpr DType gemm_dtype(Precision p) {
   }
   return DType::Bf16;
 }
+/// The type of products that nothing quantises: attention, the router, the head.
+constexpr DType wide_dtype(Precision p) {
+  return p == Precision::Fp32 || p == Precision::Fp16 ? gemm_dtype(p) : DType::Bf16;
+}
+/// Bytes of one element of an activation that is in no GEMM's narrower format, where it is kept and where it is sent.
+constexpr double activation_bytes(Precision p) { return p == Precision::Fp32 ? 4 : 2; }
 constexpr bool is_fp8(Precision p) { return gemm_dtype(p) == DType::Fp8; }
 /// Do products read operands that are quantised from 16 bits?
-constexpr bool is_narrow(Precision p) { return is_fp8(p) || p == Precision::Nvfp4; }
+constexpr bool is_narrow(DType d) { return d == DType::Fp8 || d == DType::Fp4; }
+constexpr bool is_narrow(Precision p) { return is_narrow(gemm_dtype(p)); }
 
 enum class Optimizer : std::uint8_t { Adam, Adam8bit, Adafactor, Muon, SgdMomentum, Sgd };
 

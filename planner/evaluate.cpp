@@ -19,7 +19,7 @@ bool pairs_micro_batches(Schedule schedule) { return schedule_row(schedule).pair
 RealBytes hand_over_bytes(const Problem& problem, const Layout& layout) {
   const double tokens = static_cast<double>(problem.training.seq) * layout.micro_batch / layout.cp;
   const bool shares = layout.sequence_parallel || problem.training.stack.scatters_hand_overs;
-  return hidden_bytes(tokens, problem.model.hidden) / (shares ? layout.tp : 1);
+  return hidden_bytes(tokens, problem.model.hidden, problem.training.precision) / (shares ? layout.tp : 1);
 }
 
 Hops hand_overs(const Problem& problem, const Layout& layout) {

@@ -11,6 +11,7 @@
 #include "formulas/kernel_laws.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/parameters.hpp"
+#include "formulas/quantising.hpp"
 #include "formulas/rank_grid.hpp"
 #include "formulas/transient.hpp"
 
@@ -137,7 +138,7 @@ void LayerBuilder::embedding() {
   add_pointwise({"embedding", tokens_, h, 4, 6, 2});
   if (split_.tp == 1) return;
   const Group group = tensor_group(split_.tp);
-  const double size = hidden_bytes(tokens_, model_.hidden).value;
+  const double size = hidden_bytes(tokens_, model_.hidden, training_.precision).value;
   const Collective forward = split_.sequence_parallel ? Collective::ReduceScatter : Collective::AllReduce;
   const double time = tensor_time(forward, size, group);
   cost_.forward.tp += time;
@@ -151,13 +152,13 @@ void LayerBuilder::embedding() {
 void LayerBuilder::head() {
   const double h = as_double(model_.hidden);
   const double vocab = as_double(padded_vocab(model_.vocab, split_.tp)) / split_.tp;
-  const Linear out = add_linear(tokens_, vocab, h, training_.precision == Precision::Fp16 ? DType::Fp16 : DType::Bf16);
+  const Linear out = add_linear(tokens_, vocab, h, wide_dtype(training_.precision));
   const bool unfused = stack_.cross_entropy == CrossEntropy::Unfused || stack_.cross_entropy == CrossEntropy::Eager;
   add_pointwise({"cross entropy", tokens_, vocab, unfused ? 22. : 8., unfused ? 10. : 4., unfused ? 8. : 2.});
   add_pointwise({"final norm", shard_tokens_, h, 4, 6, 1, 0, norm_chain(model_, stack_)});
   if (split_.tp == 1) return;
   const Group group = tensor_group(split_.tp);
-  const double size = hidden_bytes(tokens_, model_.hidden).value;
+  const double size = hidden_bytes(tokens_, model_.hidden, training_.precision).value;
   if (split_.sequence_parallel) {
     const double gather = tensor_time(Collective::AllGather, size, group);
     const double scatter = tensor_time(Collective::ReduceScatter, size, group);
@@ -186,24 +187,24 @@ void LayerBuilder::mtp_projection() {
 void LayerBuilder::tensor_messages(double width_in, double width_out, const Linear& column, int sums) {
   if (split_.tp == 1) return;
   const Group group = tensor_group(split_.tp);
-  const double in = 2 * tokens_ * width_in, out = 2 * tokens_ * width_out;
-  // What an fp8 GEMM will read is quantised before it is gathered (TransformerEngine, torchao's Float8ColwiseParallel).
-  const double narrow = is_fp8(precision_) ? 0.5 : 1;
+  const double in = element() * tokens_ * width_in, out = element() * tokens_ * width_out;
+  const double gathered = gathered_bytes(training_, precision_, false).value * tokens_ * width_in;
+  const double gathered_grad = gathered_bytes(training_, precision_, true).value * tokens_ * width_out;
   if (split_.sequence_parallel) {
-    const double gather = tensor_time(Collective::AllGather, narrow * in, group);
+    const double gather = tensor_time(Collective::AllGather, gathered, group);
     const double scatter = tensor_time(Collective::ReduceScatter, out, group);
-    const double gather_grad = tensor_time(Collective::AllGather, narrow * out, group);
+    const double gather_grad = tensor_time(Collective::AllGather, gathered_grad, group);
     const double scatter_grad = tensor_time(Collective::ReduceScatter, in, group);
     const double again = stack_.keeps_gathered ? 0 : hidden_under(gather, column.data);
     const double hidden_scatter = reduced_beside(scatter_grad, column.weight);
     cost_.forward.tp += chunked(gather) + chunked(scatter) + summed_chunks(width_out);
     cost_.backward_input.tp += chunked(gather_grad) + again + hidden_scatter + summed_chunks(width_in);
     cost_.split_penalty += scatter_grad - hidden_scatter;
-    add_message(Axis::Tp, Collective::AllGather, group, narrow * in, stack_.keeps_gathered ? 1 : 2, gather,
+    add_message(Axis::Tp, Collective::AllGather, group, gathered, stack_.keeps_gathered ? 1 : 2, gather,
                 chunked(gather) + again);
     add_message(Axis::Tp, Collective::ReduceScatter, group, out, 1, scatter,
                 chunked(scatter) + summed_chunks(width_out));
-    add_message(Axis::Tp, Collective::AllGather, group, narrow * out, 1, gather_grad, chunked(gather_grad));
+    add_message(Axis::Tp, Collective::AllGather, group, gathered_grad, 1, gather_grad, chunked(gather_grad));
     add_message(Axis::Tp, Collective::ReduceScatter, group, in, 1, scatter_grad,
                 hidden_scatter + summed_chunks(width_in));
     add_launches(2, stack_.keeps_gathered ? 2 : 3);
@@ -274,7 +275,7 @@ void LayerBuilder::add_pointwise(const Pointwise& work) {
   add_launches(work.kernels, work.kernels);
   const bool chain = !stack_.fused_pointwise && work.chain.forward > 0;
   const auto time = [&](KernelTime::Pass pass, double fused, double unfused) {
-    return pointwise_time(work, pass, RealBytes(chain ? unfused : fused));
+    return pointwise_time(work, pass, RealBytes(element() / 2 * (chain ? unfused : fused)));
   };
   add_forward({.compute = time(KernelTime::Pass::Forward, work.forward, work.chain.forward)}, work.module);
   cost_.backward_input.compute += time(KernelTime::Pass::Backward, work.backward, work.chain.backward);
@@ -315,7 +316,7 @@ double LayerBuilder::reduced_beside(double communication, double weight_gradient
 }
 
 double LayerBuilder::chunked(double communication) const {
-  if (!stack_.tp_overlap) return communication;
+  if (!stack_.tp_overlap || !(pipelined_by_torch() || userbuffers_carry(precision_))) return communication;
   const double first = communication / split_.tp;  // one chunk finds no product beside it
   // Userbuffers leave the rest to copy engines. PyTorch's chunks alternate between two streams that wait for all ranks,
   // and slow the product like whatever else is hidden.
@@ -326,7 +327,8 @@ double LayerBuilder::summed_chunks(double width) const {
   // PyTorch's pipelined product and reduce-scatter leaves a partial sum of every rank, which one more kernel adds up
   // (torch/distributed/_symmetric_memory, _fused_matmul_reduce_scatter_impl). Userbuffers add while they copy.
   if (!stack_.tp_overlap || !pipelined_by_torch()) return 0;
-  return memory_bound_time(gpu_, RealBytes((2 + 2.0 / split_.tp) * tokens_ * width), 1).value / fit_.memory_bound;
+  return memory_bound_time(gpu_, RealBytes(element() * (1 + 1.0 / split_.tp) * tokens_ * width), 1).value /
+         fit_.memory_bound;
 }
 
 double LayerBuilder::hidden_under(double communication, double compute) const {

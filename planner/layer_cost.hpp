@@ -143,6 +143,9 @@ class LayerBuilder final : private LayerOperators {
   double tensor_time(Collective op, double size, Group group) const {
     return beside_products(fit_, op) * message_time(op, size, group);
   }
+  /// Bytes of an element of an activation, and the type of products, outside narrower formats.
+  double element() const { return activation_bytes(training_.precision); }
+  DType wide() const { return wide_dtype(training_.precision); }
   /// Passes that quantise both operands of a linear row by row, for each of its three products.
   void add_row_scales(double m, double n, double k);
   /// Passes that quantise what a linear reads, and the gradient of what it writes (quantising_bytes).

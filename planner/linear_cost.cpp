@@ -53,7 +53,6 @@ LayerBuilder::Linear LayerBuilder::add_linears(double m, std::initializer_list<d
 }
 
 void LayerBuilder::add_input_gradients(double m, double products, double k) {
-  constexpr double kElement = 2;
   // Autograd adds them up two by two: reads two, writes one. A compiler adds all in one kernel, and where no collective
   // wants their sum, in the one that reads it.
   const double sums = products - 1;
@@ -61,7 +60,7 @@ void LayerBuilder::add_input_gradients(double m, double products, double k) {
   const double kernels = stack_.fused_pointwise ? 1 : sums;
   add_launches(0, kernels);
   cost_.backward_input.compute += pointwise_time({"sum of input gradients", m, k, 0, 0, kernels},
-                                                 KernelTime::Pass::Backward, RealBytes(kElement * each));
+                                                 KernelTime::Pass::Backward, RealBytes(element() * each));
 }
 
 LayerBuilder::Linear LayerBuilder::add_products(double m, double n, double k, DType dtype, std::uint16_t module) {
@@ -69,7 +68,7 @@ LayerBuilder::Linear LayerBuilder::add_products(double m, double n, double k, DT
   tell_linear(m, n, k, dtype, cost, gemm_rate(dtype));
   if (adapted_) {  // two thin GEMMs beside the frozen one
     const double rank = static_cast<double>(training_.lora.rank);
-    const auto thin = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, DType::Bf16, o).value; };
+    const auto thin = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, wide(), o).value; };
     cost.forward += thin({m, rank, k}, Orientation::Forward) + thin({m, n, rank}, Orientation::Forward);
     cost.data += thin({m, k, rank}, Orientation::DataGrad) + thin({m, rank, n}, Orientation::DataGrad);
     cost.weight += thin({rank, k, m}, Orientation::WeightGrad) + thin({n, rank, m}, Orientation::WeightGrad);
@@ -110,7 +109,7 @@ void LayerBuilder::add_quantising(double m, double n, double k, DType dtype, std
 }
 
 void LayerBuilder::quantise(const Quantised& what, const Operand& inputs, const Operand& gradients) {
-  if (what.dtype != DType::Fp8 && what.dtype != DType::Fp4) return;
+  if (!is_narrow(what.dtype)) return;
   const auto index = static_cast<std::size_t>(what.dtype);
   if (gpu_.gemm[index][0].fit.rate.value <= 0) return;  // the gain of a type that nobody measured is net of it
   const GpuGeneration chip = generation(gpu_.architecture);
@@ -150,8 +149,8 @@ void LayerBuilder::tell_adapters(double m, double n, double k) const {
   if (told_ == nullptr) return;
   const double rank = static_cast<double>(training_.lora.rank);
   for (const auto& [out, in] : {std::pair(rank, k), std::pair(n, rank)}) {
-    const auto time = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, DType::Bf16, o).value; };
-    tell_linear(m, out, in, DType::Bf16,
+    const auto time = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, wide(), o).value; };
+    tell_linear(m, out, in, wide(),
                 {time({m, out, in}, Orientation::Forward), time({m, in, out}, Orientation::DataGrad),
                  time({out, in, m}, Orientation::WeightGrad)},
                 1);

@@ -87,16 +87,19 @@ void LayerBuilder::core_attention(double heads, double kv_heads, double qk_dim, 
 }
 
 double LayerBuilder::attention_rate() const {
+  // Kernels of 4-byte elements reach the same share of that type's peak: measured are those of 2 bytes alone.
+  const double wide_peak = gpu_.peak[static_cast<std::size_t>(DType::Fp32)].value, peak = peak_of_16_bits(gpu_).value;
+  const double wide_share = wide() == DType::Fp32 && wide_peak > 0 && peak > 0 ? wide_peak / peak : 1;
   // Kernels written for Ampere's instructions keep their order on later GPUs and fall behind the vendor's together.
   const bool later = generation(gpu_.architecture) != GpuGeneration::Ampere;
-  const double flash2 = fit_.attention * (later ? fit_.flash2_rate : 1);
+  const double vendor = wide_share * fit_.attention, flash2 = vendor * (later ? fit_.flash2_rate : 1);
   switch (stack_.attention_kernel) {
-    case AttentionKernel::Vendor: return fit_.attention;
+    case AttentionKernel::Vendor: return vendor;
     case AttentionKernel::Flash2: return flash2;
     case AttentionKernel::Flash1: return flash2 * fit_.flash1_rate;
     case AttentionKernel::Triton: return flash2 * fit_.triton_rate;
   }
-  return fit_.attention;
+  return vendor;
 }
 
 void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) {
@@ -104,7 +107,7 @@ void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) 
   const double seq = as_double(training_.seq), batch = split_.micro_batch * heads;
   const double rows = seq / split_.cp;
   const auto time = [&](GemmShape shape, Orientation o) {
-    return gemm_time(gpu_, shape, DType::Bf16, o).value / gemm_rate(DType::Bf16);
+    return gemm_time(gpu_, shape, wide(), o).value / gemm_rate(wide());
   };
   const GemmShape score_shape{rows, seq, qk_dim, batch}, value_shape{rows, v_dim, seq, batch};
   const double scores = time(score_shape, Orientation::Forward);
@@ -113,7 +116,7 @@ void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) 
     for (const auto& [shape, seconds] : {std::pair(score_shape, scores), std::pair(value_shape, values)})
       tell({.pass = times == 1 ? KernelTime::Pass::Forward : KernelTime::Pass::Backward,
             .seconds = times * seconds,
-            .share = gemm_rate(DType::Bf16),
+            .share = gemm_rate(wide()),
             .runs = times,
             .shape = shape});
   add_forward({.compute = scores + values}, kRecomputeCoreAttention);
@@ -142,7 +145,7 @@ void LayerBuilder::context_messages(const ContextWidths& width, double forward_c
   }
   if (ring == 1) return;
   const Group group = context_group(ring, split_.tp, ulysses);
-  const double local = 2 * tokens_ * width.keys_values;  // of one rank, bf16; heads/u x tokens*u
+  const double local = element() * tokens_ * width.keys_values;  // of one rank; heads/u x tokens*u
   if (split_.cp_kind == CpKind::AllGather) {
     const double gather = message_time(Collective::AllGather, local * ring, group);
     const double scatter = message_time(Collective::ReduceScatter, local * ring, group);
@@ -167,7 +170,7 @@ void LayerBuilder::context_messages(const ContextWidths& width, double forward_c
 
 void LayerBuilder::exchange_heads(Group group, double width_in, double width_out) {
   for (const double width : {width_in, width_out}) {
-    const double bytes = 2 * tokens_ * width, time = message_time(Collective::AllToAll, bytes, group);
+    const double bytes = element() * tokens_ * width, time = message_time(Collective::AllToAll, bytes, group);
     cost_.forward.cp += time;
     cost_.backward_input.cp += time;
     add_message(Axis::Cp, Collective::AllToAll, group, bytes, 2, time, 2 * time);
@@ -204,9 +207,7 @@ double LayerBuilder::scan_rate() const {
   constexpr double kScanShare = 0.1;
   // Triton issues Ampere's instructions for them everywhere, of which a later SM does no more at once.
   constexpr double kAmpereSm = 312e12 / 108;  // FLOP/s
-  // GPUs before Ampere have no bf16: there the products are in fp16.
-  const auto peak_in = [&](DType dtype) { return gpu_.peak[static_cast<std::size_t>(dtype)].value; };
-  double peak = peak_in(DType::Bf16) > 0 ? peak_in(DType::Bf16) : peak_in(DType::Fp16);
+  double peak = peak_of_16_bits(gpu_).value;
   if (peak <= 0) peak = kUnknownRate;
   if (gpu_.sm_count > 0) peak = std::min(peak, kAmpereSm * gpu_.sm_count);
   return peak * kScanShare * gemm_rate(DType::Bf16) * fit_.scan;
@@ -215,7 +216,7 @@ double LayerBuilder::scan_rate() const {
 void LayerBuilder::moe(const MoeShape& shape) {
   const double h = as_double(model_.hidden);
   add_routing_calls(kGraphRouter, kRouterCalls - (stack_.fused_router ? kFusibleCalls - kFusedCalls : 0));
-  add_linear(shard_tokens_, as_double(shape.experts), h, DType::Bf16);  // router
+  add_linear(shard_tokens_, as_double(shape.experts), h, wide());  // router
   add_pointwise({"router's probabilities and choice", shard_tokens_, as_double(shape.experts), 16, 12, 6});
   const bool fused = stack_.dedup_dispatch && split_.ep * split_.etp > 1;  // alone, Megatron core refuses either
   add_routing_calls(kGraphPreprocess, fused ? kFusedPreprocessCalls : kPreprocessCalls);
@@ -268,7 +269,7 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
                   trains_base_ ? time(n, k, Orientation::WeightGrad) : 0};
   };
   if (stack_.ep_overlap && split_.ep > 1) add_routing_calls(kGraphExperts, kScheduleNodes * kNodeCalls);
-  const double launches = small_calls(2 * local * (dtype_ == DType::Bf16 ? kExpertLaunches : kQuantisedExpertLaunches));
+  const double launches = small_calls(2 * local * (is_narrow(dtype_) ? kQuantisedExpertLaunches : kExpertLaunches));
   add_launches(launches, 2 * launches);
   const double inner = (shape.gated ? 2 : 1) * f;
   add_linear_cost(expert_linear(inner, width), kRecomputeMoe);
@@ -290,7 +291,7 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
     const Group group = expert_tensor_group(split_.etp);
     // Gathered before they are copied to their experts when that moves less (all-gather dispatcher).
     const double copies = as_double(std::min<std::int64_t>(shape.top_k, split_.ep));
-    const double size = 2 * tokens_ / split_.tp * copies * split_.etp * width;
+    const double size = element() * tokens_ / split_.tp * copies * split_.etp * width;
     const double gather = tensor_time(Collective::AllGather, size, group);
     const double scatter = tensor_time(Collective::ReduceScatter, size, group);
     add_forward({.tp = gather + scatter}, 0);
@@ -321,8 +322,8 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
     return std::tuple(size, exchange_seconds<double>(cluster_, out, all_to_all), out);
   };
   const auto [dispatch_size, dispatch, sent] =
-      exchange(stack_.fp8_dispatch && is_fp8(precision_) ? 1.0 + 1.0 / 32 : 2.0);
-  const auto [combine_size, combine, returned] = exchange(2.0);
+      exchange(stack_.fp8_dispatch && is_fp8(precision_) ? 1.0 + 1.0 / 32 : element());
+  const auto [combine_size, combine, returned] = exchange(element());
   add_forward({.ep = dispatch + combine}, kRecomputeMoe);
   cost_.backward_input.ep += 2 * combine;
   add_message(Axis::Ep, Collective::AllToAll, group, dispatch_size, 1, dispatch, dispatch, sent);

@@ -25,7 +25,7 @@ std::vector<ReshardingGather> gathers(const Problem& problem, const Layout& from
   const auto add = [&](std::string_view what, Group group, double sequences) {
     if (group.size <= 1) return;
     const double tokens = static_cast<double>(problem.training.seq) * sequences / (whole ? 1 : from.cp);
-    const RealBytes bytes = hidden_bytes(tokens, problem.model.hidden);
+    const RealBytes bytes = hidden_bytes(tokens, problem.model.hidden, problem.training.precision);
     all.push_back({what, group, bytes, collective_seconds<double>(cluster, Collective::AllGather, bytes, group)});
   };
   const int replica = from.tp * from.cp;

@@ -96,10 +96,7 @@ StepParts no_flash(const Problem& problem, const Estimate& e, double) {
   return changed(problem, e, [](Problem& p, Layout&) { p.training.stack.flash_attention = false; });
 }
 
-bool narrow(const Problem& problem, const Estimate&) {
-  const DType dtype = gemm_dtype(problem.training.precision);
-  return dtype == DType::Fp8 || dtype == DType::Fp4;
-}
+bool narrow(const Problem& problem, const Estimate&) { return is_narrow(problem.training.precision); }
 StepParts bf16(const Problem& problem, const Estimate& e, double) {
   return changed(problem, e, [](Problem& p, Layout&) { p.training.precision = Precision::Bf16; });
 }

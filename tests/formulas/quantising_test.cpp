@@ -59,3 +59,28 @@ TEST_CASE("a gathered operand is turned where the products cannot read its colum
   CHECK(transposing_bytes(Precision::Mxfp8, GpuGeneration::Blackwell) == RealBytes(0));
   CHECK(transposing_bytes(Precision::Fp8Blockwise, GpuGeneration::Hopper) == RealBytes(0));
 }
+
+TEST_CASE("tensor ranks gather what the products read, by rows and by columns where their scales differ") {
+  Training training;
+  const auto bytes = [&](Precision precision, bool gradient) {
+    return gathered_bytes(training, precision, gradient).value;
+  };
+  for (const bool gradient : {false, true}) {
+    CHECK(bytes(Precision::Fp32, gradient) == 4);
+    CHECK(bytes(Precision::Bf16, gradient) == 2);
+    CHECK(bytes(Precision::Fp16, gradient) == 2);
+    CHECK(bytes(Precision::Fp8Tensorwise, gradient) == 1);
+    CHECK(bytes(Precision::Fp8Delayed, gradient) == 1);
+  }
+  CHECK(bytes(Precision::Mxfp8, false) == doctest::Approx(33.0 / 32));
+  CHECK(bytes(Precision::Mxfp8, true) == doctest::Approx(2 * 33.0 / 32));
+  CHECK(bytes(Precision::Fp8Blockwise, true) == doctest::Approx(2 * 33.0 / 32));
+  CHECK(bytes(Precision::Nvfp4, false) == doctest::Approx(9.0 / 16));
+  CHECK(bytes(Precision::Nvfp4, true) == doctest::Approx(9.0 / 8));
+  // torchtitan gathers fp8 where one scale holds for a tensor, and 16 bits with scales for rows or blocks.
+  training.stack.transformer_engine = false;
+  CHECK(bytes(Precision::Fp8Tensorwise, true) == 1);
+  CHECK(bytes(Precision::Mxfp8, true) == 2);
+  training.stack.fp8_rowwise = true;
+  CHECK(bytes(Precision::Fp8Tensorwise, false) == 2);
+}

@@ -107,14 +107,14 @@ class LayerMessages {
   LayerMessages(Counter& out, const TrafficCase& job, int rank, double times)
       : out_(out), job_(job), l_(job.layout), world_{job.layout}, rank_(rank), times_(times) {
     tokens_ = ints(job.training.seq) * l_.micro_batch / l_.cp;
-    hidden_ = 2 * tokens_ * ints(job.model.hidden);
+    hidden_ = element() * tokens_ * ints(job.model.hidden);
     sp_ = l_.sequence_parallel && l_.tp > 1;
   }
 
   void layer(const Layer& layer) {
     in_bf16_ = layer.in_bf16;
     const MixerCount& mixer = mixer_count(layer.mixer);
-    if (mixer.read != nullptr) block(2 * tokens_ * mixer.read(layer, ints(job_.model.hidden)), 1);
+    if (mixer.read != nullptr) block(element() * tokens_ * mixer.read(layer, ints(job_.model.hidden)), 1);
     if (mixer.context != nullptr) context(mixer.context(layer, l_.tp));
     if (mixer.scan != nullptr) scan(mixer.scan(layer, l_.tp, l_.cp));
     if (layer.ffn == Ffn::Dense) block(hidden_, job_.training.stack.reduces_per_linear && layer.dense.gated ? 2 : 1);
@@ -152,20 +152,28 @@ class LayerMessages {
       tp(Collective::AllReduce, in, inputs);
       return;
     }
-    const double quantised = narrow();
-    tp(Collective::AllGather, quantised * in, job_.training.stack.keeps_gathered ? 1 : 2);
-    tp(Collective::AllGather, quantised * hidden_, 1);
+    const auto [input, gradient] = gathered();
+    tp(Collective::AllGather, input * in, job_.training.stack.keeps_gathered ? 1 : 2);
+    tp(Collective::AllGather, gradient * hidden_, 1);
     tp(Collective::ReduceScatter, hidden_, 1);
     tp(Collective::ReduceScatter, in, 1);
   }
 
-  double narrow() const {
-    if (in_bf16_) return 1;
+  double element() const { return job_.training.precision == Precision::Fp32 ? 4 : 2; }
+  bool in_fp8() const { return !in_bf16_ && gemm_dtype(job_.training.precision) == DType::Fp8; }
+
+  /// What is gathered of a linear's input and of its output's gradient, against 16 bits. Blocks of 32, 128 and 16 have
+  /// scales of 1, 4 and 1 bytes, and other ones along the tokens: gradients are gathered for both products.
+  std::pair<double, double> gathered() const {
+    const bool tensors_alone = !job_.training.stack.transformer_engine;
+    if (in_bf16_) return {1, 1};
     switch (job_.training.precision) {
-      case Precision::Bf16:
-      case Precision::Fp16:
-      case Precision::Fp32: return 1;
-      default: return 0.5;
+      case Precision::Fp8Delayed:
+      case Precision::Fp8Tensorwise: return {1 / 2., 1 / 2.};
+      case Precision::Mxfp8: return tensors_alone ? std::pair(1., 1.) : std::pair(33 / 64., 33 / 32.);
+      case Precision::Fp8Blockwise: return tensors_alone ? std::pair(1., 1.) : std::pair(33 / 64., 33 / 32.);
+      case Precision::Nvfp4: return tensors_alone ? std::pair(1., 1.) : std::pair(9 / 32., 9 / 16.);
+      default: return {1, 1};
     }
   }
 
@@ -178,11 +186,11 @@ class LayerMessages {
       return (r / block * l_.cp + world_.cp(r) / u) * l_.tp + world_.tp(r);
     };
     for (const double width : {q + k + v, o})  // forward there, backward back
-      out_.add("cp", Collective::AllToAll, 2 * tokens_ * width, times_ * 2, rank_, inner);
+      out_.add("cp", Collective::AllToAll, element() * tokens_ * width, times_ * 2, rank_, inner);
     const auto outer = [this, block, u](int r) {
       return (r / block * l_.cp + world_.cp(r) % u) * l_.tp + world_.tp(r);
     };
-    const double pair = 2 * tokens_ * (k + v);
+    const double pair = element() * tokens_ * (k + v);
     if (ring > 1 && l_.cp_kind == CpKind::AllGather) {
       out_.add("cp", Collective::AllGather, pair * ring, times_ * 2, rank_, outer);
       out_.add("cp", Collective::ReduceScatter, pair * ring, times_, rank_, outer);
@@ -201,7 +209,7 @@ class LayerMessages {
     const int block = per_data_block();
     const auto group = [this, block](int r) { return r / block * l_.tp + world_.tp(r); };
     for (const double width : {widths.first, widths.second})
-      out_.add("cp", Collective::AllToAll, 2 * tokens_ * width, times_ * 2, rank_, group);
+      out_.add("cp", Collective::AllToAll, element() * tokens_ * width, times_ * 2, rank_, group);
   }
   int per_data_block() const { return l_.tp * l_.cp; }
 
@@ -211,15 +219,15 @@ class LayerMessages {
     const Stack& stack = job_.training.stack;
     if (l_.etp > 1) {
       const double copies = std::min(ints(m.top_k), static_cast<double>(l_.ep));
-      const double bytes = 2 * mine * copies * l_.etp * width;
+      const double bytes = element() * mine * copies * l_.etp * width;
       const auto group = [this](int r) { return r / l_.etp; };
       out_.add("tp", Collective::AllGather, bytes, times_ * 2, rank_, group);
       out_.add("tp", Collective::ReduceScatter, bytes, times_ * 2, rank_, group);
     }
     const auto group = [this](int r) { return r / (l_.etp * l_.ep) * l_.etp + world_.etp(r); };
-    const double element = stack.fp8_dispatch && narrow() < 1 ? 1 + 1.0 / 32 : 2;
-    out_.add("ep", Collective::AllToAll, mine * ints(m.top_k) * width * element, times_, rank_, group);
-    out_.add("ep", Collective::AllToAll, mine * ints(m.top_k) * width * 2, 3 * times_, rank_, group);
+    const double sent = stack.fp8_dispatch && in_fp8() ? 1 + 1.0 / 32 : element();
+    out_.add("ep", Collective::AllToAll, mine * ints(m.top_k) * width * sent, times_, rank_, group);
+    out_.add("ep", Collective::AllToAll, mine * ints(m.top_k) * width * element(), 3 * times_, rank_, group);
     if (m.shared_width > 0) block(hidden_, 1);
   }
 
@@ -258,6 +266,7 @@ std::vector<CountedRow> count_gradients(const TrafficCase& job, int stage) {
   const Layout& l = job.layout;
   const int rank = world.first_of(stage);
   const Holding held = holding_of(job, stage);
+  const double weight = job.training.precision == Precision::Fp32 ? 4 : 2;
   // Under DualPipe the opposite pipeline rank holds the same layers; the pair that stands farthest apart counts.
   const bool both = l.schedule == Schedule::DualPipe;
   const auto place = [&](int r) { return both ? std::min(world.pp(r), l.pp - 1 - world.pp(r)) : world.pp(r); };
@@ -284,8 +293,8 @@ std::vector<CountedRow> count_gradients(const TrafficCase& job, int stage) {
     const double fetches = l.zero == 3 ? runs * (job.training.stack.reshard_after_forward ? 2 : 1) : 1;
     const int owned = both ? 2 * sharers : sharers;  // each broadcasts its own
     if (l.zero < 3 && job.training.stack.broadcasts_shards)
-      return out.add("dp", Collective::Broadcast, parameters * 2 / owned, fetches * owned, rank, inside);
-    out.add("dp", Collective::AllGather, parameters * 2 / cut, fetches * cut, rank, inside);
+      return out.add("dp", Collective::Broadcast, parameters * weight / owned, fetches * owned, rank, inside);
+    out.add("dp", Collective::AllGather, parameters * weight / cut, fetches * cut, rank, inside);
   };
   reduce(
       held.sum.dense, l.dp * l.cp, [&](int r) { return world.data(r); }, [&](int r) { return world.tp(r); }, l.tp,
@@ -320,7 +329,9 @@ std::vector<CountedRow> count_hand_overs(const TrafficCase& job) {
     }
   const double most = *std::max_element(sends.begin(), sends.end()) * micro_batches_of(job);
   const bool shares = l.sequence_parallel || job.training.stack.scatters_hand_overs;
-  const double bytes = 2 * ints(job.training.seq) * l.micro_batch / l.cp * ints(job.model.hidden) / (shares ? l.tp : 1);
+  const double element = job.training.precision == Precision::Fp32 ? 4 : 2;
+  const double bytes =
+      element * ints(job.training.seq) * l.micro_batch / l.cp * ints(job.model.hidden) / (shares ? l.tp : 1);
   out.add("pp", Collective::SendRecv, bytes, most, 0, [&](int r) { return out.world_.in_stage(r); });
   return out.rows;
 }

@@ -71,7 +71,9 @@ Problem random_job(std::mt19937& random) {
   problem.cluster.tiers[1].size = 32;
   problem.training.seq = 4096;
   problem.training.global_batch = 64;
-  problem.training.precision = chance(random, 30) ? Precision::Fp8Delayed : Precision::Bf16;
+  problem.training.precision =
+      pick(random, {Precision::Bf16, Precision::Bf16, Precision::Fp16, Precision::Fp32, Precision::Fp8Delayed,
+                    Precision::Fp8Blockwise, Precision::Mxfp8, Precision::Nvfp4});
   problem.training.grad_bytes = pick(random, {2, 4});
   Stack& stack = problem.training.stack;
   stack.states = pick(random, {StateLayout::Megatron, StateLayout::Megatron, StateLayout::Fsdp2});
@@ -79,7 +81,7 @@ Problem random_job(std::mt19937& random) {
   stack.fp8_dispatch = chance(random, 30), stack.scatters_hand_overs = chance(random, 30);
   stack.reduces_once = chance(random, 30), stack.reshard_after_forward = chance(random, 70);
   stack.gathers_per_layer = pick(random, {1, 12}), stack.broadcasts_shards = chance(random, 20);
-  stack.shards_in_lists = chance(random, 20);
+  stack.shards_in_lists = chance(random, 20), stack.transformer_engine = chance(random, 70);
   return problem;
 }
 
