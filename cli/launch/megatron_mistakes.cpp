@@ -7,6 +7,7 @@
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_mistakes.hpp"
 #include "formulas/cluster.hpp"
+#include "formulas/quantising.hpp"
 
 namespace plan {
 namespace {
@@ -248,6 +249,12 @@ constexpr MegatronMistake kMistakes[] = {
     {"tp_overlap", "tp-comm-overlap",  // 38
      [](const Args& a, const Job& j) { return a.has("tp-comm-overlap") && !j.fixed.sequence_parallel.value_or(false); },
      "`--tp-comm-overlap` needs sequence parallelism", "add `--sequence-parallel`"},
+    {"tp_overlap", "tp-comm-overlap",
+     [](const Args& a, const Job& j) {
+       return a.has("tp-comm-overlap") && j.fixed.tp.value_or(1) > 1 && !userbuffers_carry(j.training->precision);
+     },
+     "TransformerEngine's userbuffers carry bf16, fp8 with a scale for a tensor and mxfp8 alone",
+     "leave out `--tp-comm-overlap`"},
     {"optimizer_dtypes", "exp-avg-dtype",  // 39
      [](const Args& a, const Job&) {
        return !a.has("use-precision-aware-optimizer") &&

@@ -196,4 +196,19 @@ TEST_CASE("numbers are those of Python, and early releases look for no variable"
   CHECK(reads(replaced(bare, "--bf16", "--bf16 --checkpoint-activations --distributed-backend nccl")));
 }
 
+TEST_CASE("userbuffers are refused the formats that they have no buffer for") {
+  const std::string split = kDense + "--tensor-model-parallel-size 2 --sequence-parallel --tp-comm-overlap ";
+  const auto carried = [&](const std::string& format) {
+    const std::vector<std::string> codes = refused(split + format);
+    CAPTURE(format);
+    for (const std::string& code : codes) CHECK(code == "tp_overlap");
+    return codes.empty();
+  };
+  CHECK(carried(""));
+  CHECK(carried("--fp8-format hybrid --fp8-recipe tensorwise"));
+  CHECK(carried("--fp8-format e4m3 --fp8-recipe mxfp8"));
+  CHECK_FALSE(carried("--fp8-format e4m3 --fp8-recipe blockwise"));
+  CHECK_FALSE(carried("--fp4-format e2m1"));
+}
+
 }  // namespace plan
