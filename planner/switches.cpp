@@ -137,6 +137,8 @@ std::vector<ChangedJob> other_precisions(const Problem& problem) {
   std::vector<ChangedJob> changes;
   for (const auto& row : kPrecisionNames) {
     if (row.value == problem.training.precision || row.value == Precision::Fp32) continue;
+    // As fast as bf16, and needs its loss scaled: no advice to who has both.
+    if (row.value == Precision::Fp16 && multiplies(problem.cluster.gpu, Precision::Bf16)) continue;
     if (!multiplies(problem.cluster.gpu, row.value)) continue;
     ChangedJob change{fmt::format("--precision {}", row.name), problem};
     change.problem.training.precision = row.value;

@@ -53,7 +53,8 @@ std::string peak_text(const Problem& problem) {
                                  peak.rate.value / kTera, name(peak.dtype));
   const DType own = gemm_dtype(problem.training.precision);
   const FlopsPerSecond rate = problem.cluster.gpu.peak[static_cast<std::size_t>(own)];
-  if (rate > peak.rate) text += fmt::format(", {} has {:.0f}", name(own), rate.value / kTera);  // MFU may pass 100 %
+  // MFU may pass 100 %, or stay far below it whatever is done.
+  if (rate.value > 0 && rate != peak.rate) text += fmt::format(", {} has {:.0f}", name(own), rate.value / kTera);
   return text;
 }
 

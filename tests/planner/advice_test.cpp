@@ -134,3 +134,18 @@ TEST_CASE("what does not fit is offered more room, the cheapest first") {
   REQUIRE_FALSE(trained.has_value());
   for (const std::string& line : trained.error().front().help) CHECK(line.find("--task") == std::string::npos);
 }
+
+TEST_CASE("fp16 is offered to who has no bf16 alone") {
+  Problem problem = llama_8b(8, 64);
+  problem.training.precision = Precision::Fp32;
+  const auto offered = [&](Precision precision) {
+    const std::vector<ChangedJob> changes = other_precisions(problem);
+    return std::any_of(changes.begin(), changes.end(),
+                       [&](const ChangedJob& change) { return change.problem.training.precision == precision; });
+  };
+  CHECK(offered(Precision::Bf16));
+  CHECK_FALSE(offered(Precision::Fp16));
+  problem.cluster.gpu.peak[static_cast<std::size_t>(DType::Bf16)] = {};
+  CHECK_FALSE(offered(Precision::Bf16));
+  CHECK(offered(Precision::Fp16));
+}
