@@ -8,17 +8,16 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
 #include <map>
 #include <optional>
 
 #include "cli/request/command_table.hpp"
 #include "cli/request/flag_meanings.hpp"
+#include "cli/request/leftovers.hpp"
 #include "cli/request/sweep_axes.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
 #include "planner/rules/frameworks.hpp"
-#include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -60,87 +59,6 @@ Words join_values(const Words& words, Errors& errors) {
     if (i + 1 < words.size() && words[i + 1] == "tokens") joined.back() += " " + words[++i];
   }
   return joined;
-}
-
-Error unknown_flag(const std::string& word, Words meant) {
-  Words known;
-  for (const Option& option : options()) known.emplace_back(option.flag);
-  const std::string flag = flag_name(word);
-  const std::string near = meant.empty() ? nearest_name(flag, known) : "";
-  Error error{"unknown_flag", fmt::format("unknown flag `{}`", flag), {}, std::move(meant)};
-  if (!near.empty()) error.help.push_back(fmt::format("a flag with a similar name exists: `{}`", near));
-  error.help.push_back("list all with `plan --help`");
-  return error;
-}
-
-/// What the user meant by a file that stands in the command line without a flag: a model's configuration, or a job.
-/// Empty where no such file exists or the command reads none.
-Words meaning_of_file(const std::string& word, const Command& command) {
-  std::error_code unreadable;
-  const std::filesystem::path path = word;
-  const bool model = path.filename() == "config.json" || std::filesystem::exists(path / "config.json", unreadable);
-  const Option* option = find_option(model ? "--model" : "--from");
-  if (!model && !std::filesystem::is_regular_file(path, unreadable)) return {};
-  if ((option->verbs & command.bit) == 0) return {};
-  return {fmt::format("write `{} {}`", option->flag, word)};
-}
-
-Error unknown_word(const std::string& word, const Args& args) {
-  const Command* command = find_command(args.verb);
-  Words meant = command == nullptr ? Words{} : meaning_of_file(word, *command);
-  if (!args.verb.empty()) {
-    if (meant.empty()) meant.push_back(fmt::format("see `plan {} --help`", args.verb));
-    return {"unexpected_word", fmt::format("unexpected word `{}` after `plan {}`", word, args.verb), {}, meant};
-  }
-  Words verbs;
-  for (const Command& command : kCommands) verbs.emplace_back(command.name);
-  Error error{"unknown_command", fmt::format("unknown command `{}`", word), {}, {}};
-  const std::string near = nearest_name(word, verbs);
-  if (word == "help" || word == "man")
-    error.help.emplace_back("write `plan --help`, `plan emit --help`, or `man plan`");
-  else if (word == "completion" || word == "completions")
-    error.help.emplace_back("write `plan --completion bash`, `zsh` or `fish`");
-  else if (word == "version")
-    error.help.emplace_back("write `plan --version`");
-  else if (!near.empty())
-    error.help.push_back(fmt::format("a command with a similar name exists: `{}`", near));
-  else if (!meant.empty())
-    error.help.push_back(std::move(meant.front()));
-  else
-    error.help.push_back(fmt::format("to plan for a model, name it with a flag: `plan --model {} --gpus N`", word));
-  error.help.push_back("list all with `plan --help`");
-  return error;
-}
-
-/// Whether a word comes after a flag that nobody knows, whose value it was meant to be.
-bool follows_stranger(const std::string& word, const Words& leftovers, const Words& words) {
-  const auto at = std::find(words.begin(), words.end(), word);
-  return at != words.begin() && at != words.end() && is_flag(*(at - 1)) &&
-         std::find(leftovers.begin(), leftovers.end(), *(at - 1)) != leftovers.end();
-}
-
-/// `--gpus 2 048`: digits that belong to the number before them. What to write; empty if the word is no such thing.
-std::string number_before(const std::string& word, const Words& words) {
-  const auto at = std::find(words.begin(), words.end(), word);
-  if (at == words.begin() || at == words.end() || word.size() < 3) return {};
-  const auto plain = without_separators(*(at - 1) + ' ' + word);
-  return plain && plain->find(' ') == std::string::npos ? *plain : std::string();
-}
-
-/// One error for each leftover; the word after an unknown flag was meant as its value.
-void judge_leftovers(const Words& leftovers, const Words& words, const Args& args, const FlagMeanings& meanings,
-                     Errors& errors) {
-  for (const std::string& word : leftovers) {
-    if (is_flag(word))
-      errors.push_back(unknown_flag(word, meanings.of(word)));
-    else if (const std::string number = number_before(word, words); !number.empty())
-      errors.push_back({"bad_number",
-                        fmt::format("`{}` stands alone, behind another number", word),
-                        {},
-                        {fmt::format("write numbers without spaces: `{}`", number)}});
-    else if (!follows_stranger(word, leftovers, words))
-      errors.push_back(unknown_word(word, args));
-  }
 }
 
 std::string verb_text(std::string_view verb) { return verb.empty() ? "plan" : fmt::format("plan {}", verb); }
@@ -363,7 +281,7 @@ Result<Args> parse_arguments(const std::vector<std::string>& typed) {
     return fail(std::move(errors));
   }
   for (std::size_t i = static_cast<std::size_t>(command->most_words); i < args.words.size(); ++i)
-    if (!follows_stranger(args.words[i], leftovers, words)) errors.push_back(unknown_word(args.words[i], args));
+    if (!follows_stranger(args.words[i], leftovers, words)) errors.push_back(unknown_word(args.words[i], words, args));
   if (command->bit == kForCapture) args.words = command_behind_dashes;
   for (const Option& option : options()) {
     const bool given = option.on != nullptr ? args.*option.on : !slots[option.flag].empty();

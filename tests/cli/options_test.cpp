@@ -60,6 +60,19 @@ TEST_CASE("one error for each mistake") {
   CHECK(parse_arguments({"--modle", "a", "--gpsu", "3"}).error().size() == 2);
 }
 
+TEST_CASE("a word without a flag is told the flag that its neighbours leave open") {
+  const auto help = [](const std::vector<std::string>& words) { return parse_arguments(words).error()[0].help[0]; };
+  CHECK(help({"405b", "--gpus", "64"}) == "a model is named with a flag: `--model 405b`");
+  CHECK(help({"--model", "405b", "16384"}) == "write `--gpus 16384`");
+  CHECK(help({"--model", "405b", "16k"}) == "write `--gpus 16k`");
+  CHECK(help({"sweep", "70b"}) == "a model is named with a flag: `--model 70b`");
+  for (const char* flag : {"--model", "--gpu", "--precision"})
+    CHECK(help({flag, "H100", "80GB", "--gpus", "8"}) ==
+          std::string("write `") + flag + " 'H100 80GB'`: a value with a space stands in quotes");
+  CHECK(help({"plan", "--model", "8b"}) == "leave `plan` out: what is planned needs no command");
+  CHECK(help({"--model", "8b", "--gpus=8", "estimat"}) == "a command with a similar name exists: `estimate`");
+}
+
 TEST_CASE("a file without a flag is told the flag that reads it") {
   const TemporaryFolder folder;
   const std::string script = folder.write("run.sh", "torchrun pretrain_gpt.py\n");

@@ -1,0 +1,126 @@
+// What the words of a command line mean that no option takes: misspelt flags and commands, values with a space, files
+// and models without their flag. Each gets one error with the smallest change. Tested by tests/cli/options_test.cpp.
+#include "cli/request/leftovers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/request/command_table.hpp"
+#include "cli/request/options.hpp"
+#include "presets/quantity.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Error unknown_flag(const std::string& word, Words meant) {
+  Words known;
+  for (const Option& option : options()) known.emplace_back(option.flag);
+  const std::string flag = flag_name(word);
+  const std::string near = meant.empty() ? nearest_name(flag, known) : "";
+  Error error{"unknown_flag", fmt::format("unknown flag `{}`", flag), {}, std::move(meant)};
+  if (!near.empty()) error.help.push_back(fmt::format("a flag with a similar name exists: `{}`", near));
+  error.help.push_back("list all with `plan --help`");
+  return error;
+}
+
+/// What the user meant by a file that stands in the command line without a flag: a model's configuration, or a job.
+/// Empty where no such file exists or the command reads none.
+Words meaning_of_file(const std::string& word, const Command& command) {
+  std::error_code unreadable;
+  const std::filesystem::path path = word;
+  const bool model = path.filename() == "config.json" || std::filesystem::exists(path / "config.json", unreadable);
+  const Option* option = find_option(model ? "--model" : "--from");
+  if (!model && !std::filesystem::is_regular_file(path, unreadable)) return {};
+  if ((option->verbs & command.bit) == 0) return {};
+  return {fmt::format("write `{} {}`", option->flag, word)};
+}
+
+/// What the user meant by a word without a flag, by the words before it: the second half of a value with a space, a
+/// number of GPUs, a model. Empty where nothing says.
+Words meaning_of_word(const std::string& word, const Words& words, const Command& command) {
+  const auto given = [&](std::string_view flag) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](const std::string& w) { return is_flag(w) && flag_name(w) == flag; });
+  };
+  const auto takes = [&](std::string_view flag) {
+    return (find_option(std::string(flag))->verbs & command.bit) != 0 && !given(flag);
+  };
+  const std::size_t digits = word.find_first_not_of("0123456789");
+  const bool number = digits != 0 && (digits == std::string::npos || word.substr(digits) == "k");
+  if (number && takes("--gpus")) return {fmt::format("write `--gpus {}`", word)};
+  const auto at = std::find(words.begin(), words.end(), word);
+  if (at != words.end() && at - words.begin() >= 2 && !is_flag(*(at - 1))) {
+    const Option* option = find_option(*(at - 2));
+    if (option != nullptr && option->on == nullptr)
+      return {fmt::format("write `{} '{} {}'`: a value with a space stands in quotes", option->flag, *(at - 1), word)};
+  }
+  const bool path = word.find_first_of("/.") == 0;
+  if (!number && !path && takes("--model")) return {fmt::format("a model is named with a flag: `--model {}`", word)};
+  return {};
+}
+
+/// `--gpus 2 048`: digits that belong to the number before them. What to write; empty if the word is no such thing.
+std::string number_before(const std::string& word, const Words& words) {
+  const auto at = std::find(words.begin(), words.end(), word);
+  if (at == words.begin() || at == words.end() || word.size() < 3) return {};
+  const auto plain = without_separators(*(at - 1) + ' ' + word);
+  return plain && plain->find(' ') == std::string::npos ? *plain : std::string();
+}
+
+}  // namespace
+
+Error unknown_word(const std::string& word, const Words& words, const Args& args) {
+  const Command* command = find_command(args.verb);
+  Words meant = command == nullptr ? Words{} : meaning_of_file(word, *command);
+  if (meant.empty() && command != nullptr) meant = meaning_of_word(word, words, *command);
+  if (!args.verb.empty()) {
+    if (meant.empty()) meant.push_back(fmt::format("see `plan {} --help`", args.verb));
+    return {"unexpected_word", fmt::format("unexpected word `{}` after `plan {}`", word, args.verb), {}, meant};
+  }
+  Words verbs;
+  for (const Command& command : kCommands) verbs.emplace_back(command.name);
+  Error error{"unknown_command", fmt::format("unknown command `{}`", word), {}, {}};
+  const std::string near = nearest_name(word, verbs);
+  if (word == "help" || word == "man")
+    error.help.emplace_back("write `plan --help`, `plan emit --help`, or `man plan`");
+  else if (word == "completion" || word == "completions")
+    error.help.emplace_back("write `plan --completion bash`, `zsh` or `fish`");
+  else if (word == "version")
+    error.help.emplace_back("write `plan --version`");
+  else if (word == "plan")
+    error.help.emplace_back("leave `plan` out: what is planned needs no command");
+  else if (!near.empty())
+    error.help.push_back(fmt::format("a command with a similar name exists: `{}`", near));
+  else if (!meant.empty())
+    error.help.push_back(std::move(meant.front()));
+  error.help.push_back("list all with `plan --help`");
+  return error;
+}
+
+bool follows_stranger(const std::string& word, const Words& leftovers, const Words& words) {
+  const auto at = std::find(words.begin(), words.end(), word);
+  return at != words.begin() && at != words.end() && is_flag(*(at - 1)) &&
+         std::find(leftovers.begin(), leftovers.end(), *(at - 1)) != leftovers.end();
+}
+
+void judge_leftovers(const Words& leftovers, const Words& words, const Args& args, const FlagMeanings& meanings,
+                     Errors& errors) {
+  for (const std::string& word : leftovers) {
+    if (is_flag(word))
+      errors.push_back(unknown_flag(word, meanings.of(word)));
+    else if (const std::string number = number_before(word, words); !number.empty())
+      errors.push_back({"bad_number",
+                        fmt::format("`{}` stands alone, behind another number", word),
+                        {},
+                        {fmt::format("write numbers without spaces: `{}`", number)}});
+    else if (!follows_stranger(word, leftovers, words))
+      errors.push_back(unknown_word(word, words, args));
+  }
+}
+
+}  // namespace plan
