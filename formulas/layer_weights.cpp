@@ -38,8 +38,7 @@ LayerWeights layer_weights(const Model& model, const Layer& layer) {
   ffn_row(layer.ffn).part.weights(out, model.hidden, layer);
   out.add({.what = "norms of the layer",
            .spread = Spread::Whole,
-           .out = layer.norms * model.norm_vectors() * model.hidden,
-           .linear = false});
+           .out = layer.norms * model.norm_vectors() * model.hidden});
   return out;
 }
 

@@ -57,6 +57,20 @@ TEST_CASE("a measured GEMM is returned as measured, and interpolation is logarit
   CHECK(rate(gpu, {2048, 1024, 2048}) == doctest::Approx(std::sqrt(200e12 * 300e12)).epsilon(1e-5));
 }
 
+TEST_CASE("attention that computes nothing takes no time, and any other a launch at least") {
+  const Gpu gpu = datasheet_h100();
+  const AttentionWork work{.batch = 1, .seq = 1024, .context = 512, .heads = 8, .qk_dim = 128, .v_dim = 128};
+  for (double AttentionWork::*size : {&AttentionWork::batch, &AttentionWork::heads, &AttentionWork::seq}) {
+    AttentionWork none = work;
+    none.*size = 0;
+    CHECK(attention_forward_time(gpu, none) == Seconds(0));
+    CHECK(attention_backward_time(gpu, none) == Seconds(0));
+    AttentionWork tiny = work;
+    tiny.*size = 1e-12;
+    CHECK(attention_forward_time(gpu, tiny) > Seconds(1e-7));
+  }
+}
+
 TEST_CASE("outside the grid the rate falls towards small shapes and never passes the best measured") {
   const Gpu gpu = gridded();
   CHECK(rate(gpu, {65536, 65536, 65536}) <= 700.1e12);

@@ -188,6 +188,17 @@ TEST_CASE("the law of a hand-over is its time, on a slice over its links and bey
     }
 }
 
+TEST_CASE("a slice's shape is read back from its text up to the longest axis, and nothing else is a shape") {
+  for (const SliceShape& shape :
+       {SliceShape{1, 1, 1}, SliceShape{1, 1, 8}, SliceShape{1, 4, 8}, SliceShape{2, 2, 1024}})
+    CHECK(read_slice(slice_text(shape)) == shape);
+  CHECK(read_slice("8x4") == SliceShape{1, 4, 8});
+  for (const char* text : {"", "8", "x8", "8x", "0x8", "8x-1", "4x4x4x4", "4x4x4x", "8 x8", "1025x1", "2x2x1025"}) {
+    CAPTURE(std::string(text));
+    CHECK_FALSE(read_slice(text).has_value());
+  }
+}
+
 TEST_CASE("slices that exist, and what closes to a ring in them") {
   CHECK(slice_of(v5p(), 128) == SliceShape{4, 4, 8});
   CHECK(slice_of(v5p(), 512) == SliceShape{8, 8, 8});

@@ -122,6 +122,19 @@ TEST_CASE("feed-forwards: the incoming gradient and the activation's; experts' c
   }
 }
 
+TEST_CASE("the embedding keeps its token ids, and of any dropout a mask of one byte an element") {
+  std::mt19937 random(6);
+  for (int trial = 0; trial < 200; ++trial) {
+    Draw d(random);
+    CAPTURE(trial);
+    CHECK(embedding_saved(d.model, d.training, d.layout).value == Approx(8 * d.tokens));
+    for (const double rate : {1e-6, 0.1, 1.0}) {
+      d.training.dropout = rate;
+      CHECK(embedding_saved(d.model, d.training, d.layout).value == Approx(8 * d.tokens + d.tokens * d.h / d.split));
+    }
+  }
+}
+
 TEST_CASE("the head: logits in the copies that each kind of loss makes of them") {
   std::mt19937 random(4);
   for (int trial = 0; trial < 200; ++trial) {
