@@ -27,8 +27,8 @@ std::vector<std::string> scan_list(std::string_view text, std::string_view key) 
   const std::string head = fmt::format("\n{}:", key);
   std::size_t at = text.starts_with(head.substr(1)) ? 0 : text.find(head);
   if (at == std::string_view::npos) return {};
-  const std::size_t open = text.find('[', at), close = text.find(']', at);
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return {};
+  const std::size_t open = text.find('[', at), close = text.find(']', open);
+  if (close == std::string_view::npos) return {};
   constexpr std::string_view kAround = " \n\"'";
   std::vector<std::string> words;
   for (at = open + 1; at <= close;) {

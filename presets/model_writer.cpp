@@ -65,10 +65,8 @@ std::string part_name(std::vector<ModelPart>& parts, const LayerPartRow& of, con
 }
 
 std::string spelling(std::vector<ModelPart>& parts, const Layer& layer) {
-  Layer shape = layer;
-  shape.norms = Layer{}.norms;
-  const std::string mixer = part_name(parts, mixer_row(layer.mixer).part, shape);
-  const std::string ffn = part_name(parts, ffn_row(layer.ffn).part, shape);
+  const std::string mixer = part_name(parts, mixer_row(layer.mixer).part, layer);
+  const std::string ffn = part_name(parts, ffn_row(layer.ffn).part, layer);
   return mixer.empty() ? ffn : ffn.empty() ? mixer : fmt::format("{}+{}", mixer, ffn);
 }
 

@@ -50,10 +50,13 @@ Result<std::optional<std::string>> read_once(const std::string& path) {
   if (file.value() < 0 || ::fstat(file.value(), &before) != 0) return fail(unreadable(path, "cannot be opened"));
   std::string text;
   std::array<char, 65536> chunk{};
-  for (ssize_t got = 1; got != 0 && text.size() <= kMostBytes;) {
-    got = ::read(file.value(), chunk.data(), chunk.size());
-    if (got < 0 && errno != EINTR) return fail(unreadable(path, "cannot be read"));
-    if (got > 0) text.append(chunk.data(), static_cast<std::size_t>(got));
+  while (text.size() <= kMostBytes) {
+    const ssize_t got = ::read(file.value(), chunk.data(), chunk.size());
+    if (got == 0) break;
+    if (got > 0)
+      text.append(chunk.data(), static_cast<std::size_t>(got));
+    else if (errno != EINTR)
+      return fail(unreadable(path, "cannot be read"));
   }
   struct stat after {};
   if (S_ISREG(before.st_mode) && (::fstat(file.value(), &after) != 0 || !unchanged(before, after))) return std::nullopt;

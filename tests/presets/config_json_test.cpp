@@ -42,6 +42,28 @@ std::string with(std::string text, const std::string& old, const std::string& fr
   return text.replace(at, old.size(), fresh);
 }
 
+/// Small configs of every family that transformers counted, and those that were published, each as one object.
+std::vector<nlohmann::json> every_config() {
+  std::vector<nlohmann::json> configs;
+  std::ifstream lines(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_counts.jsonl");
+  for (std::string line; std::getline(lines, line);) configs.push_back(nlohmann::json::parse(line)["config"]);
+  for (const auto& file : std::filesystem::directory_iterator(kConfigs)) {
+    nlohmann::json config = nlohmann::json::parse(text_of(file.path().stem().string()), nullptr, false);
+    if (!config.is_discarded()) configs.push_back(std::move(config));  // Nemotron-H's has Infinity
+  }
+  return configs;
+}
+
+/// Where a config states the numbers of its layers.
+nlohmann::json& numbers_of(nlohmann::json& config) {
+  return config.contains("text_config") ? config["text_config"] : config;
+}
+
+/// `family.key`, by which a few configs of each stand for all.
+std::string pair_of(const nlohmann::json& config, const std::string& key) {
+  return config.value("model_type", "") + "." + key;
+}
+
 }  // namespace
 
 TEST_CASE("a config.json describes the same model as the preset") {
@@ -106,6 +128,13 @@ TEST_CASE("mistakes in a config.json have their place") {
         "absurd_model");
   CHECK(code_of(with(kSmall, "\"hidden_size\": 64", "\"hidden_size\": 64, \"d_model\": 64")) == "");
   CHECK(code_of(with(kSmall, "\"hidden_size\": 64", "\"hidden_size\": 64, \"d_model\": 128")) == "conflict");
+  // A key's name as a value, before the key: the place is the key's.
+  const plan::Errors named =
+      errors_of(with(kSmall, "\"hidden_size\": 64",
+                     "\"note\": \"hidden_size\", \"other\": [\"hidden_size\"],\n  \"hidden_size\" : -64"));
+  REQUIRE(named.size() == 1);
+  CHECK(named[0].place.line == 4);
+  CHECK(named[0].place.column == 3);
   const plan::Errors family = errors_of(with(kSmall, "llama", "lama"));
   REQUIRE(family.size() == 1);
   CHECK(family[0].code == "unknown_model_type");
@@ -209,21 +238,41 @@ TEST_CASE("a small config of every family counts what transformers builds of it"
 
 // A width of nought is a layer that is not there: a reader that takes it counts a model that nobody can build.
 TEST_CASE("no width, depth or count of heads is nought in any family") {
-  std::ifstream lines(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_counts.jsonl");
   std::map<std::string, int> tried;
   int refused = 0;
-  for (std::string line; std::getline(lines, line);) {
-    const nlohmann::json config = nlohmann::json::parse(line)["config"];
+  for (nlohmann::json config : every_config()) {
     const auto whole = plan::read_config_json(config.dump(), "config.json");
     REQUIRE(whole.has_value());
-    for (const char* key :
-         {"hidden_size", "n_embd", "d_model", "num_hidden_layers", "n_layer", "n_layers", "num_attention_heads",
-          "n_head", "n_heads", "num_key_value_heads", "head_dim", "intermediate_size", "ffn_dim", "n_inner",
-          "ffn_hidden_size", "moe_intermediate_size", "vocab_size", "kv_lora_rank", "v_head_dim"}) {
-      if (!config.contains(key) || !config[key].is_number_integer() || config[key] == 0) continue;
-      if (++tried[config["model_type"].get<std::string>() + key] > 3) continue;
+    for (const char* key : {"hidden_size",
+                            "n_embd",
+                            "d_model",
+                            "num_hidden_layers",
+                            "n_layer",
+                            "n_layers",
+                            "num_attention_heads",
+                            "n_head",
+                            "n_heads",
+                            "num_key_value_heads",
+                            "head_dim",
+                            "intermediate_size",
+                            "ffn_dim",
+                            "n_inner",
+                            "ffn_hidden_size",
+                            "moe_intermediate_size",
+                            "vocab_size",
+                            "kv_lora_rank",
+                            "v_head_dim",
+                            "linear_key_head_dim",
+                            "linear_value_head_dim",
+                            "linear_num_key_heads",
+                            "linear_num_value_heads",
+                            "mamba_num_heads",
+                            "mamba_head_dim"}) {
+      const nlohmann::json& numbers = numbers_of(config);
+      if (!numbers.contains(key) || !numbers[key].is_number_integer() || numbers[key] == 0) continue;
+      if (++tried[pair_of(config, key)] > 3) continue;
       nlohmann::json empty = config;
-      empty[key] = 0;
+      numbers_of(empty)[key] = 0;
       CAPTURE(empty.dump());
       const auto model = plan::read_config_json(empty.dump(), "config.json");
       CHECK((!model || *model == *whole));  // or the family does not read the key
@@ -234,16 +283,15 @@ TEST_CASE("no width, depth or count of heads is nought in any family") {
 }
 
 TEST_CASE("one of anything is a number that every family takes") {
-  std::ifstream lines(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_counts.jsonl");
   std::map<std::string, int> tried;
-  for (std::string line; std::getline(lines, line);) {
-    nlohmann::json config = nlohmann::json::parse(line)["config"];
+  for (nlohmann::json config : every_config()) {
+    nlohmann::json& numbers = numbers_of(config);
     for (const char* key : {"num_nextn_predict_layers", "num_shared_experts", "n_shared_experts", "sliding_window"})
-      if (!config.contains(key)) config[key] = 1;  // what few of them state
-    for (const auto& [key, value] : config.items()) {
-      if (!value.is_number_integer() || ++tried[config["model_type"].get<std::string>() + key] > 1) continue;
+      if (!numbers.contains(key)) numbers[key] = 1;  // what few of them state
+    for (const auto& [key, value] : numbers.items()) {
+      if (!value.is_number_integer() || ++tried[pair_of(config, key)] > 1) continue;
       nlohmann::json one = config;
-      one[key] = 1;
+      numbers_of(one)[key] = 1;
       const auto model = plan::read_config_json(one.dump(), "config.json");
       for (const plan::Error& error : model ? plan::Errors{} : model.error()) {
         CAPTURE(one.dump());

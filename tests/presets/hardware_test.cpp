@@ -142,6 +142,27 @@ TEST_CASE("a written cluster reads back with its GPU inside") {
   }
 }
 
+TEST_CASE("a slice's axes close to rings where its file says so or its GPU's rules do, and only there") {
+  const auto gpu_without_rules = [](std::string_view) -> plan::Result<plan::Gpu> {
+    return plan::load_gpu("h100", kEmbeddedOnly).map([](auto found) { return found.value; });
+  };
+  for (const auto& [words, closed] : {std::pair{"", false}, {", rings: no", false}, {", rings: yes", true}}) {
+    const std::string text = std::string("preset: cluster/1\nname: c\ngpu: h100\ngpus_per_node: 8\ntiers:\n") +
+                             "  - {name: a, torus: 4x4x8, bandwidth: 600 GB/s" + words + "}\n";
+    CAPTURE(text);
+    const auto cluster = plan::read_cluster(text, "c.yaml", gpu_without_rules);
+    REQUIRE(cluster.has_value());
+    const plan::Torus& torus = cluster->tiers.front().torus;
+    CHECK(cluster->tiers.front().size == 128);
+    int joined = 0;  // links of one chip, counted at both ends of its axes
+    for (const plan::TorusAxis& axis : torus.axes) {
+      CHECK(axis.wraps == closed);
+      joined += axis.size > 1 ? 2 : 0;
+    }
+    CHECK(torus.link.value * joined == doctest::Approx(600e9));
+  }
+}
+
 TEST_CASE("mistakes in hardware files have their place") {
   const auto lookup = [](std::string_view name) {
     return plan::load_gpu(name, kEmbeddedOnly).map([](auto f) { return f.value; });
