@@ -39,3 +39,22 @@ TEST_CASE("what the data sheet expects has the shape of what was measured") {
   CHECK(changes.size() == 4);  // no host link on the data sheet
   for (const Change& c : changes) CHECK(std::abs(c.better) < 0.6);
 }
+
+TEST_CASE("the rates that a data sheet lets expect are a good part of its peaks, format by format, and none is more") {
+  Cluster cluster;
+  for (int i = 0; i < kDTypes; ++i) cluster.gpu.peak[i] = FlopsPerSecond(5e14 * (i + 1));
+  cluster.gpu.memory_bandwidth = BytesPerSecond(3.35e12);
+  HardwareProfile measured;
+  for (const char* format : {"bf16", "fp16"})
+    measured.gemm.push_back({.format = format, .sustained_tflops = 1, .burst_tflops = 1});
+  measured.gemm.push_back({.format = "bf16"});  // of which no rate was held: none is expected
+  const HardwareProfile expected = expected_profile(measured, cluster);
+  const auto peak = [&](DType type) { return cluster.gpu.peak[static_cast<std::size_t>(type)].value / 1e12; };
+  for (const auto& [at, type] : {std::pair{0, DType::Bf16}, std::pair{1, DType::Fp16}}) {
+    const ProfileGemm& gemm = expected.gemm[static_cast<std::size_t>(at)];
+    CHECK(gemm.sustained_tflops > 0.3 * peak(type));
+    CHECK(gemm.sustained_tflops <= gemm.burst_tflops);
+    CHECK(gemm.burst_tflops <= peak(type));
+  }
+  CHECK(expected.gemm[2].sustained_tflops == 0);
+}

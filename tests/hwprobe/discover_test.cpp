@@ -78,6 +78,15 @@ TEST_CASE("a node of eight GPUs with its rails") {
   CHECK(findings(m)[0].code == "PORT_DOWN");
 }
 
+TEST_CASE("GPUs whose NVLink ends with the host have no fabric, those of a rack all of one clique") {
+  unsetenv("NVML_DOUBLE_CLIQUE");
+  for (const GpuFacts& gpu : look("hgx", "/nonexistent").gpus) CHECK(gpu.clique.empty());
+  setenv("NVML_DOUBLE_CLIQUE", "3", 1);
+  const Machine rack = look("hgx", "/nonexistent");
+  unsetenv("NVML_DOUBLE_CLIQUE");
+  for (const GpuFacts& gpu : rack.gpus) CHECK(gpu.clique == "ab" + std::string(30, '0') + "/3");
+}
+
 TEST_CASE("what is wrong with a GPU is found without measuring") {
   const Machine m = look("one", "/nonexistent");
   std::string codes;

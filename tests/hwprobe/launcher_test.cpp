@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <set>
+#include <string_view>
 
 using namespace plan;
 
@@ -62,6 +64,17 @@ TEST_CASE("each launcher is known by its variables") {
   CHECK(detect_launcher(of({{"FLUX_TASK_RANK", "2"}, {"FLUX_JOB_SIZE", "4"}, {"FLUX_JOB_ID", "f1"}}))->job_key ==
         "Flux:f1");
   CHECK(detect_launcher(of({}))->launcher == Launcher::None);
+}
+
+TEST_CASE("every launcher has a name of its own, and what starts its ranks is in it") {
+  std::set<std::string_view> names;
+  for (const Launcher launcher : {Launcher::None, Launcher::Flags, Launcher::Self, Launcher::Torchrun,
+                                  Launcher::OpenMpi, Launcher::Pmi, Launcher::Pals, Launcher::Flux, Launcher::Slurm})
+    names.insert(name(launcher));
+  CHECK(names.size() == 9);
+  CHECK(name(Launcher::Slurm) == "srun");
+  CHECK(name(Launcher::None) == "none");
+  CHECK(name(Launcher::Torchrun) == "torchrun");
 }
 
 TEST_CASE("a launcher that is silent about the node has one rank there, and a variable exported empty says nothing") {

@@ -73,6 +73,16 @@ TEST_CASE("points of one GPU are measured twice where there is time, beside cana
   CHECK(of(outcome, "gemm").throttle == std::vector<std::string>{"sw_power_cap"});
 }
 
+TEST_CASE("the first point of a sweep is measured a second time as every other is") {
+  Sweep sweep = sweep_of_one_gpu();
+  const auto kept = [](const SweepPoint& point) { return point.section == Section::Gemm; };
+  std::erase_if(sweep.points, [&](const SweepPoint& point) { return !kept(point); });
+  FakeGpu gpu;
+  run(gpu, sweep, 1000);
+  REQUIRE_FALSE(sweep.points.empty());
+  CHECK(gpu.seen[sweep.points.front().id] == (sweep.points.front().point.kind == PLAN_PROBE_SUSTAINED ? 1 : 2));
+}
+
 TEST_CASE("a GPU that slows down shows as drift of its section") {
   const Sweep sweep = sweep_of_one_gpu();
   FakeGpu gpu{.growth = 1e-3};

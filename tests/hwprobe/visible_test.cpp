@@ -92,6 +92,21 @@ std::vector<int> allowed_processors() {
 
 }  // namespace
 
+TEST_CASE("a GPU that stands beside no processor in particular leaves a thread those that it was given, and no other") {
+  const std::vector<int> whole = allowed_processors();
+  for (const int one : {whole.front(), whole.back()}) {
+    std::vector<int> left;
+    std::thread given([&] {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      CPU_SET(one, &set);
+      if (sched_setaffinity(0, sizeof set, &set) == 0) left = processors_beside({}, "/nowhere");
+    });
+    given.join();
+    CHECK(left == std::vector<int>{one});
+  }
+}
+
 TEST_CASE("a rank runs on the processors beside its GPU, as far as it was given any of them") {
   const std::vector<int> before = allowed_processors();
   const int own = before.back(), elsewhere = before.size() > 1 ? before.front() : CPU_SETSIZE - 1;
