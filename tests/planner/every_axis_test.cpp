@@ -3,6 +3,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <string>
+
 #include "oracle/random_layout.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/cause.hpp"
@@ -112,4 +116,18 @@ TEST_CASE("what means nothing beside the other axes changes no figure") {
     }
   }
   CHECK(changed > oracle::at_least(400));
+}
+
+TEST_CASE("what recomputes the same layers in the same way has one word, and no other has it") {
+  std::map<std::string, Recompute> words;
+  for (const int layers : {0, 1, 2, 3})
+    for (const int uniform : {0, 1, 2, 3}) {
+      if (layers > 0 && uniform > 0) continue;  // a block of layers is rebuilt layer by layer
+      const Recompute full{.kind = RecomputeKind::Full, .layers = layers, .uniform = uniform};
+      const auto [known, fresh] = words.emplace(recompute_text(full), full);
+      const auto same = [&](int a, int b) { return std::max(a, 1) == std::max(b, 1); };
+      CAPTURE(known->first);
+      CHECK((fresh || (known->second.layers == layers && same(known->second.uniform, uniform))));
+    }
+  CHECK(words.size() == 6);  // full, blocks of 1 to 3, groups of 2 and 3
 }

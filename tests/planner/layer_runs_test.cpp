@@ -280,11 +280,11 @@ TEST_CASE("layer runs: what cannot be is refused with its place") {
   layout.chunk_layers = {2, 6};
   CHECK(stages_fault(problem, layout).find("stage 0 has 2 layers") == 0);
   layout.chunk_layers = {4, 4};
-  layout.stages[0].behind[0].tp = 3;
-  CHECK(stages_fault(problem, layout) != "");
+  layout.stages[0].behind[0].tp = 3;  // the refusal names what was stated: three ranks of four
+  CHECK(stages_fault(problem, layout).find("has no tp 3:") != std::string::npos);
   layout.stages[0].behind[0] = {};
   layout.stages[0].behind[0].cp = 3;
-  CHECK(stages_fault(problem, layout) != "");
+  CHECK(stages_fault(problem, layout).find("has no tp * cp 3:") != std::string::npos);
   layout.cp_kind = CpKind::Hybrid, layout.stages[0].behind[0].cp = 2;
   CHECK(stages_fault(problem, layout).find("hybrid") != std::string::npos);
   layout.cp_kind = CpKind::Ring;

@@ -2,9 +2,12 @@
 
 #include <random>
 #include <string>
+#include <type_traits>
 
 #include "oracle/random_problem.hpp"
 #include "planner/estimate.hpp"
+#include "planner/problem/axes.hpp"
+#include "planner/runs/run_axes.hpp"
 #include "planner/runs/run_problem.hpp"
 #include "planner/runs/runs.hpp"
 #include "planner/runs/validate.hpp"
@@ -251,4 +254,27 @@ TEST_CASE("activations between stages are scattered where a framework's code doe
   CHECK(scatters("Megatron-DeepSpeed"));
   CHECK_FALSE(scatters("Megatron-Core"));
   CHECK_FALSE(scatters("Aleph Alpha scaling (Megatron-style)"));
+}
+
+TEST_CASE("a fact of a run takes every degree that its axis has, from the least to the most, and no other") {
+  int tried = 0;
+  each_axis([&](const auto& axis) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(Layout{}.*axis.value)>, int>) {
+      if (axis.is(kRunColumn)) return;
+      ++tried;
+      const auto taken = [&](std::int64_t value) {
+        Run run;
+        run.facts[std::string(axis.key)] = std::to_string(value);
+        const Result<Layout> layout = with_axis_facts(run, Layout{});
+        return layout && (*layout).*axis.value == value;
+      };
+      CAPTURE(std::string(axis.key));
+      CHECK(taken(axis.least));
+      CHECK(taken(axis.least + 1));
+      CHECK(taken(axis.most));
+      CHECK_FALSE(taken(axis.least - 1));
+      CHECK_FALSE(taken(std::int64_t{axis.most} + 1));
+    }
+  });
+  CHECK(tried >= 2);
 }
