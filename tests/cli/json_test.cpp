@@ -61,6 +61,22 @@ TEST_CASE("first key, order and adding up") {
   CHECK(text == json_report(complete_plan(), {.tokens = 1e12}));
 }
 
+TEST_CASE("JSON is indented by two blanks a level and ends with one line's end") {
+  const std::string text = json_report(complete_plan(), {});
+  REQUIRE(text.ends_with("}\n"));
+  std::size_t depth = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    const std::size_t margin = line.find_first_not_of(' ');
+    REQUIRE(margin != std::string::npos);
+    if (line[margin] == '}' || line[margin] == ']') --depth;
+    CHECK(margin == 2 * depth);
+    if (line.back() == '{' || line.back() == '[') ++depth;
+  }
+  CHECK(depth == 0);
+}
+
 TEST_CASE("every key is in the manual") {
   const std::string manual = contents_of(PLAN_SOURCE_DIR "/man/plan-json.5");
   REQUIRE_FALSE(manual.empty());

@@ -161,3 +161,18 @@ TEST_CASE("a name without its kind, and a framework for its files, are told what
     CHECK(ran.err.find(help) != std::string::npos);
   }
 }
+
+TEST_CASE("a list of words is a sweep's, flag by flag, and every other command refuses it") {
+  const std::pair<const char*, const char*> lists[] = {
+      {"--precision", "bf16,fp8"}, {"--optimizer", "adam,sgd"}, {"--task", "pretrain,sft"}};
+  for (const auto& [flag, list] : lists) {
+    const std::string text = list, first = text.substr(0, text.find(','));
+    CAPTURE(text);
+    CHECK(first_error({"sweep", flag, text}) == "");
+    for (const char* verb : {"estimate", "explain"}) {
+      CAPTURE(std::string(verb));
+      CHECK(first_error({verb, flag, first}) == "");
+      CHECK(first_error({verb, flag, text}).find('`' + text + '`') != std::string::npos);
+    }
+  }
+}

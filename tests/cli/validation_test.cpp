@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/commands/commands.hpp"
 #include "cli/request/run_files.hpp"
 #include "contents.hpp"
 
@@ -126,6 +128,98 @@ TEST_CASE("JSON has the documented keys, null where there is nothing") {
   CHECK(nothing["overall"]["step_time"]["median_ape"].is_null());
   CHECK(nothing["overall"]["coverage"]["memory"].is_null());
   CHECK(nothing["suites"].is_object());
+}
+
+TEST_CASE("of one run every statistic is known, and all but its sign are the same") {
+  Validation one;
+  one.suites["mine"].step_time = score_errors({Compared{2.0, 2.2, 2.0, 2.4}});
+  const Json score = Json::parse(validation_json(one))["suites"]["mine"]["step_time"];
+  CHECK(score["n"] == 1);
+  for (const char* key : {"median_ape", "mape", "p90_ape", "bias"}) {
+    CAPTURE(std::string(key));
+    REQUIRE(score[key].is_number());
+    CHECK(score[key].get<double>() == doctest::Approx(0.1));
+  }
+}
+
+/// Linear between the two nearest of the sorted values.
+double share_below(std::vector<double> values, double q) {
+  std::sort(values.begin(), values.end());
+  const double at = q * static_cast<double>(values.size() - 1);
+  const auto low = static_cast<std::size_t>(at), high = std::min(low + 1, values.size() - 1);
+  return values[low] * (1 - (at - static_cast<double>(low))) + values[high] * (at - static_cast<double>(low));
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+TEST_CASE("a suite's errors, choices and order are those of its rows, counted again") {
+  int ranked = 0;
+  for (const auto& [suite, score] : published().suites) {
+    CAPTURE(suite);
+    std::vector<double> errors, sizes, regrets, taus;
+    std::map<std::string, std::vector<Compared>> jobs;
+    for (const ScoredRun& row : published().runs) {
+      if (row.run.suite != suite || !row.step_time) continue;
+      errors.push_back(row.step_time->predicted / row.step_time->measured - 1);
+      sizes.push_back(std::abs(errors.back()));
+      std::ostringstream job;
+      job << row.run.model << ' ' << row.run.seq.value_or(0) << ' ' << row.run.gpus.value_or(0) << ' '
+          << row.run.global_batch.value_or(0);
+      jobs[job.str()].push_back(*row.step_time);
+    }
+    CHECK(score.step_time.n == static_cast<int>(errors.size()));
+    if (!errors.empty()) {
+      CHECK(score.step_time.median_ape == doctest::Approx(share_below(sizes, 0.5)));
+      CHECK(score.step_time.p90_ape == doctest::Approx(share_below(sizes, 0.9)));
+      CHECK(score.step_time.mape == doctest::Approx(mean_of(sizes)));
+      CHECK(score.step_time.bias == doctest::Approx(mean_of(errors)));
+    }
+    for (const auto& [job, rows] : jobs) {
+      if (rows.size() < 2) continue;
+      double chosen = 0, fastest = 0, least = 0;
+      int order = 0, pairs = 0;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (i == 0 || rows[i].predicted < least) least = rows[i].predicted, chosen = rows[i].measured;
+        if (i == 0 || rows[i].measured < fastest) fastest = rows[i].measured;
+        for (std::size_t j = 0; j < i; ++j, ++pairs) {
+          const bool tied = rows[i].measured == rows[j].measured || rows[i].predicted == rows[j].predicted;
+          const bool same = (rows[i].measured < rows[j].measured) == (rows[i].predicted < rows[j].predicted);
+          order += tied ? 0 : same ? 1 : -1;
+        }
+      }
+      regrets.push_back((chosen - fastest) / fastest);
+      taus.push_back(static_cast<double>(order) / pairs);
+    }
+    CHECK(score.ranking.groups == static_cast<int>(regrets.size()));
+    if (regrets.empty()) continue;
+    ++ranked;
+    CHECK(score.ranking.median_regret == doctest::Approx(share_below(regrets, 0.5)));
+    CHECK(score.ranking.p90_regret == doctest::Approx(share_below(regrets, 0.9)));
+    CHECK(score.ranking.kendall_tau == doctest::Approx(mean_of(taus)));
+  }
+  CHECK(ranked >= 5);
+}
+
+TEST_CASE("every format of a validation has the same runs, and each is its own format") {
+  const std::string file = kPublished + "runs/" + std::filesystem::path(published_files().front()).filename().string();
+  const auto printed = [&](std::vector<std::string> words) {
+    Streams streams;
+    words.insert(words.begin(), {"validate", file});
+    CHECK(run_command_line(words, streams) == 0);
+    CAPTURE(streams.err);
+    return streams.out;
+  };
+  const std::string json = printed({"--format", "json"}), page = printed({"--format", "html"}), screen = printed({});
+  CHECK(printed({"--json"}) == json);
+  CHECK(Json::parse(json)["schema"] == "plan-validate/1");
+  CHECK(page.find("<html") != std::string::npos);
+  CHECK(screen.find('<' + std::string("html")) == std::string::npos);
+  CHECK(screen.find("\"schema\"") == std::string::npos);
+  CHECK(printed({"--format", "human"}) == screen);
 }
 
 TEST_CASE("one CSV line a run, quoted, in the order of the files") {
