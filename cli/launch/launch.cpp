@@ -9,6 +9,7 @@
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/format.hpp"
 #include "cli/launch/launcher.hpp"
+#include "cli/launch/launcher_commands.hpp"
 #include "cli/launch/manifests.hpp"
 #include "cli/launch/other_tools.hpp"
 #include "cli/launch/overlays.hpp"
@@ -355,6 +356,9 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
              fmt::format("{}: what {} describes beside the language model is not counted", source.path, parts));
   for (const LaunchSource& source : files)
     for (const std::string& note : source.notes) unused(*job, "not_used", fmt::format("{}: {}", source.path, note));
+  for (const LaunchSource& source : files)
+    if (std::string other = with_other_gpus(source, facts.gpus()); facts.total == 0 && !other.empty())
+      unused(*job, "not_used", std::move(other));
   tell_of_scripts(files, *job);
   tell_of_environment(files, *job);
   if (for_ascend(files)) job->hardware = "Ascend NPUs";

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "cli/launch/format.hpp"
+#include "cli/launch/launcher_commands.hpp"
 #include "cli/launch/shell.hpp"
 #include "cli/launch/shell_statements.hpp"
 #include "presets/hardware.hpp"
@@ -16,7 +17,6 @@ namespace {
 
 using shell::behind_kind;
 using shell::count_of;
-using shell::kMostCounted;
 
 /// A part of a GPU, as MIG names it: `3g.40gb` behind the name of the whole.
 bool is_slice(std::string_view kind) {
@@ -91,13 +91,6 @@ void constraint_of(std::string_view text, const std::string& where, LaunchFacts&
   if (facts.gpu.empty()) facts.gpu = gpu;
 }
 
-/// Ranks that are no nodes times GPUs. Launchers that disagree state nothing.
-void state_ranks(int ranks, std::string where, LaunchFacts& facts) {
-  if (ranks == 0) return;
-  facts.ranks = facts.ranks == 0 || facts.ranks == ranks ? ranks : -1;
-  if (facts.gpus_where.empty()) facts.gpus_where = std::move(where);
-}
-
 void from_sbatch(const Script& script, const std::string& file, LaunchFacts& facts) {
   for (const ShellDirective& row : script.sbatch) {
     if (row.name == "nodes" || row.name == "N") {
@@ -116,170 +109,6 @@ void from_sbatch(const Script& script, const std::string& file, LaunchFacts& fac
       facts.gpu = preset_in_label(row.value, unsure);
     if (row.name == "ntasks-per-node" && facts.gpus_per_node == 0 && count_of(row.value) > 1)
       facts.gpus_per_node = count_of(row.value);
-  }
-}
-
-/// `--num_gpus` and `--num-gpus` alike.
-bool is(std::string_view word, std::string_view name) {
-  return word.size() == name.size() && std::equal(word.begin(), word.end(), name.begin(),
-                                                  [](char a, char b) { return a == b || (a == '_' && b == '-'); });
-}
-
-/// The launcher of a command that starts on this one machine where no flag says otherwise: torch/distributed/run.py has
-/// 1:1 for --nnodes, DeepSpeed takes the local GPUs where there is no hostfile. Empty: what starts it on how many
-/// machines is another's decision.
-std::string_view starts_on_one_node(const ShellCommand& command) {
-  constexpr std::string_view kElsewhere[] = {"srun",  "mpirun",  "mpiexec",  "pdsh",  "ssh",   "clush",
-                                             "xargs", "kubectl", "parallel", "jsrun", "aprun", "docker"};
-  constexpr std::string_view kNodes[] = {"--nnodes", "--num-nodes", "--hostfile", "-H",         "--include",
-                                         "-i",       "--exclude",   "-e",         "--node-rank"};
-  std::string_view starter, before;
-  for (const ShellWord& word : command.words) {
-    const std::string_view text = std::string_view(word.text).substr(0, word.text.find('='));
-    const std::string_view program = text.substr(text.rfind('/') + 1);
-    if (starter.empty()) {
-      if (std::find(std::begin(kElsewhere), std::end(kElsewhere), program) != std::end(kElsewhere)) return {};
-      if (program == "torchrun" || text == "torch.distributed.run" || text == "torch.distributed.launch")
-        starter = "torchrun";
-      if (program == "deepspeed") starter = "deepspeed";
-    } else if (std::any_of(std::begin(kNodes), std::end(kNodes),
-                           [&](std::string_view flag) { return is(text, flag); })) {
-      return {};
-    }
-    const bool open = text.starts_with('$') && !before.starts_with('-');  // words that only the machine knows
-    if (open) return {};
-    if (text.ends_with(".py")) break;  // the program's own words follow
-    before = text;
-  }
-  return command.environment.contains("PET_NNODES") ? std::string_view() : starter;
-}
-
-/// DeepSpeed's `--include localhost:0,1@worker:0,1`, where all hosts have as many.
-void from_inclusion(std::string_view hosts, LaunchFacts& facts) {
-  int nodes = 0, each = 0;
-  while (!hosts.empty()) {
-    const std::string_view host = hosts.substr(0, hosts.find('@'));
-    const std::size_t colon = host.find(':');
-    if (colon == std::string_view::npos || host.find_first_not_of("0123456789,", colon + 1) != std::string_view::npos)
-      return;
-    const auto slots = static_cast<int>(std::count(host.begin(), host.end(), ',')) + 1;
-    if (each != 0 && slots != each) return;
-    each = slots, ++nodes;
-    hosts.remove_prefix(std::min(hosts.size(), host.size() + 1));
-  }
-  facts.nodes = nodes, facts.gpus_per_node = each;
-}
-
-/// `--nnodes=4` or `--nnodes 4`, and the line of the value: where it was assigned, not its use.
-struct FlagAndValue {
-  std::string flag{}, value{};
-  int line = 0;
-};
-FlagAndValue flag_at(const ShellCommand& command, std::size_t i) {
-  const ShellWord& word = command.words[i];
-  if (const std::size_t equals = word.text.find('='); equals != std::string::npos)
-    return {word.text.substr(0, equals), word.text.substr(equals + 1), word.line};
-  if (i + 1 == command.words.size()) return {word.text, "", word.line};
-  return {word.text, command.words[i + 1].text, command.words[i + 1].line};
-}
-
-/// torchrun's --nnodes and --nproc-per-node, DeepSpeed's --num_nodes and --num_gpus, accelerate's machines.
-void from_command(const ShellCommand& command, const std::string& file, LaunchFacts& facts) {
-  const bool starts_accelerate = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
-    return word.text == "accelerate" || word.text.ends_with("/accelerate") ||
-           word.text.starts_with("accelerate.commands");
-  });
-  int machines = 1, processes = 0, processes_line = 0;
-  for (std::size_t i = 0; i < command.words.size(); ++i) {
-    const auto& [word, value, line] = flag_at(command, i);
-    const int count = count_of(value);
-    if (is(word, "--include") && facts.gpus() == 0) {
-      from_inclusion(value, facts);
-      if (facts.gpus() > 0) facts.gpus_where = fmt::format("{}:{}", file, line);
-    }
-    if (count == 0) continue;
-    const bool nodes = is(word, "--nnodes") || is(word, "--num-nodes");
-    const bool each = is(word, "--nproc-per-node") || is(word, "--num-gpus");
-    if (starts_accelerate && is(word, "--num-machines")) machines = count;
-    if (starts_accelerate && is(word, "--num-processes")) processes = count, processes_line = line;
-    if (nodes && facts.nodes == 0) facts.nodes = count, facts.one_node.clear();
-    if (each && facts.gpus_per_node == 0) facts.gpus_per_node = count;
-    if ((nodes || each) && facts.gpus_where.empty()) facts.gpus_where = fmt::format("{}:{}", file, line);
-  }
-  if (facts.nodes == 0 && facts.gpus_per_node > 0) { facts.one_node = starts_on_one_node(command); }
-  if (processes == 0 || processes % machines != 0 || facts.gpus() > 0) return;
-  facts.nodes = machines, facts.gpus_per_node = processes / machines;  // accelerate counts those of all machines
-  facts.gpus_where = fmt::format("{}:{}", file, processes_line);
-}
-
-/// `mpirun -np 64 -npernode 4 python ...`, `mpiexec -n 64`, `flux run -n 64`, `horovodrun -np 64`, `jsrun -n 8 -g 6`:
-/// a rank for each GPU, where the launcher itself starts Python.
-void from_ranks(const ShellCommand& command, const std::string& file, LaunchFacts& facts) {
-  constexpr std::string_view kLaunchers[] = {"mpirun", "mpiexec", "orterun", "horovodrun", "flux", "jsrun", "srun"};
-  constexpr std::string_view kInside[] = {"torchrun", "torch.distributed.run", "torch.distributed.launch", "deepspeed",
-                                          "accelerate"};
-  constexpr std::string_view kAll[] = {"-np", "-n", "--np", "--ntasks"},
-                             kEach[] = {"-npernode", "--npernode", "-ppn", "--ppn", "--ntasks-per-node"};
-  const auto one_of = [](std::string_view word, const auto& words) {
-    return std::any_of(std::begin(words), std::end(words), [&](std::string_view other) { return is(word, other); });
-  };
-  std::string_view launcher;
-  int all = 0, each = 0, in_set = 1, line = 0;
-  for (std::size_t i = 0; i < command.words.size(); ++i) {
-    const std::string& text = command.words[i].text;
-    const std::string_view program = std::string_view(text).substr(text.rfind('/') + 1);
-    if (one_of(program, kInside)) return;
-    if (program.starts_with("python") || program.ends_with(".py")) break;  // what follows are its own words
-    if (launcher.empty() && one_of(program, kLaunchers)) launcher = program;
-    if (launcher.empty()) continue;
-    const auto& [word, stated, line_of_value] = flag_at(command, i);
-    const int value = count_of(stated);
-    if (one_of(word, kAll)) all = value, line = line_of_value;
-    if (one_of(word, kEach)) each = value;
-    if (launcher == "jsrun" && word == "-g") in_set = std::max(1, value);
-  }
-  if (all == 0 || all > kMostCounted / in_set) return;
-  const int ranks = all * in_set;
-  state_ranks(ranks, fmt::format("{}:{}", file, line), facts);
-  if (each == 0 || ranks % each != 0 || facts.gpus_per_node > 0) return;
-  facts.nodes = ranks / each, facts.gpus_per_node = each;
-}
-
-/// NNODES and NPROC_PER_NODE, which ms-swift and LLaMA-Factory hand to torchrun.
-void from_variables(const Script& script, const std::string& file, LaunchFacts& facts) {
-  int line = 0;  // of the last one found
-  const auto value = [&](const char* name) {
-    const auto found = script.exported.find(name);
-    if (found != script.exported.end()) return line = found->second.line, count_of(found->second.text);
-    for (const ShellCommand& command : script.commands)
-      if (const auto own = command.environment.find(name); own != command.environment.end())
-        return line = command.words.front().line, count_of(own->second);
-    return 0;
-  };
-  if (const int each = value("NPROC_PER_NODE"); each > 0 && facts.gpus_per_node == 0) {
-    facts.gpus_per_node = each;
-    if (facts.nodes == 0) facts.nodes = std::max(1, value("NNODES"));
-    if (facts.gpus_where.empty()) facts.gpus_where = line > 0 ? fmt::format("{}:{}", file, line) : file;
-  }
-}
-
-/// `CUDA_VISIBLE_DEVICES=0,1,2,3` in front of a tool that starts a process for each, or of one process.
-void from_visible_devices(const Script& script, const std::string& file, LaunchFacts& facts) {
-  if (facts.gpus() > 0) return;
-  for (const ShellCommand& command : script.commands) {
-    const auto own = command.environment.find("CUDA_VISIBLE_DEVICES");
-    if (own == command.environment.end() || own->second.find('$') != std::string::npos || own->second.empty()) continue;
-    const auto each = static_cast<int>(std::count(own->second.begin(), own->second.end(), ',')) + 1;
-    const bool one_process = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
-      return word.text == "swift" || word.text == "python" || word.text == "python3";
-    });
-    const bool starter = std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
-      return word.text == "llamafactory-cli" || word.text == "accelerate" || word.text == "axolotl" ||
-             (word.text == "deepspeed" && starts_on_one_node(command) == "deepspeed");
-    });
-    if (!(starter || (one_process && each == 1))) continue;
-    facts.nodes = 1, facts.gpus_per_node = each, facts.gpus_where = file, facts.one_node.clear();
-    return;
   }
 }
 
@@ -368,10 +197,7 @@ LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
                text.find("#SBATCH") != std::string::npos) {
       const Script script = follow_script(source);
       from_sbatch(script, source.path, facts);
-      for (const ShellCommand& command : script.commands) from_command(command, source.path, facts);
-      for (const ShellCommand& command : script.commands) from_ranks(command, source.path, facts);
-      from_variables(script, source.path, facts);
-      from_visible_devices(script, source.path, facts);
+      count_commands(script, source.path, facts);
     }
   }
   facts.ranks = std::max(0, facts.ranks);

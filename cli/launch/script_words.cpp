@@ -24,7 +24,8 @@ constexpr std::string_view kStarters[] = {"torchrun",   "deepspeed",
                                           "megatron",   "tune",
                                           "ray",        "torch.distributed.launch",
                                           "uv",         "mpiexec",
-                                          "jsrun",      "oumi"};
+                                          "jsrun",      "oumi",
+                                          "sbatch"};
 
 bool starts_program(const ShellCommand& command) {
   return std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
@@ -113,8 +114,9 @@ const ShellCommand* training_command(const Script& script) {
 
 bool trains_nothing(const ShellCommand& command) {
   constexpr std::string_view kTrains[] = {"train", "tune", "sft", "ppo", "grpo", "dpo"};
-  constexpr std::string_view kOther[] = {"generat", "decode", "infer",  "eval",  "convert",  "ckpt", "checker",
-                                         "server",  "serve",  "export", "merge", "download", "to_hf"};
+  constexpr std::string_view kOther[] = {"generat", "decode",  "infer",   "eval",   "convert", "ckpt",
+                                         "checker", "server",  "serve",   "export", "merge",   "download",
+                                         "to_hf",   "preproc", "tokeniz", "annotat"};
   const std::size_t behind = behind_program(command.words);
   std::string_view program = command.words[behind - 1].text;
   if (program.ends_with(".py")) program.remove_suffix(3);

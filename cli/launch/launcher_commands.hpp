@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/launch/format.hpp"
+#include "cli/launch/shell.hpp"
+
+namespace plan {
+
+/// Ranks that are no nodes times GPUs. Launchers that disagree state nothing.
+void state_ranks(int ranks, std::string where, LaunchFacts& facts);
+
+/// Adds the nodes and GPUs that the commands of a script state, where nothing before them did.
+void count_commands(const Script& script, const std::string& file, LaunchFacts& facts);
+
+/// A command of a script that states other GPUs than the one from which the job has its `gpus`; empty: none.
+[[nodiscard]] std::string with_other_gpus(const LaunchSource& source, std::int64_t gpus);
+
+}  // namespace plan

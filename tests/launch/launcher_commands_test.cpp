@@ -1,0 +1,80 @@
+// GPUs that the commands of a script state: those of the command that trains, whatever is started before and after it.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+constexpr const char* kTrains =
+    "run_clm.py --model_name_or_path meta-llama/Meta-Llama-3-8B --per_device_train_batch_size 2 --bf16 True "
+    "--max_seq_length 2048 --deepspeed zero.json --output_dir out --learning_rate 1e-5 --num_train_epochs 1";
+
+struct Folder : Files {
+  Folder() { folder.write("zero.json", "{\"zero_optimization\": {\"stage\": 3}, \"bf16\": {\"enabled\": true}}"); }
+};
+
+}  // namespace
+
+TEST_CASE("GPUs are those of the command that trains, whatever else a script starts") {
+  const Folder files;
+  std::mt19937 random(7);
+  const auto draw = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+  for (int i = 0; i < 60; ++i) {
+    const int nodes = draw(1, 8), each = 1 << draw(1, 3);
+    // Some train nothing by their name, others have little to say.
+    const std::vector<std::string> others = {
+        fmt::format("torchrun --nproc_per_node {} --nnodes 1 tools/preprocess.py --input x\n", draw(1, 8)),
+        fmt::format("CUDA_VISIBLE_DEVICES={} python -m vllm.entrypoints.api_server --model x &\n", draw(0, 7)),
+        fmt::format("CUDA_VISIBLE_DEVICES={} python score.py --data y\n", draw(0, 7)),
+        fmt::format("accelerate launch --num_processes {} lm_eval --model hf\n", draw(1, 8)),
+        fmt::format("torchrun --nproc_per_node {} --nnodes 1 warm_up.py\n", draw(1, 8)),
+        ""};
+    const auto other = [&] { return others[static_cast<std::size_t>(draw(0, static_cast<int>(others.size()) - 1))]; };
+    const std::string script = fmt::format("#!/bin/bash\n{}{}torchrun --nproc_per_node {} --nnodes {} {}\n{}", other(),
+                                           other(), each, nodes, kTrains, other());
+    CAPTURE(script);
+    const Result<LaunchJob> job = files.read("run.sh", script);
+    REQUIRE(job);
+    CHECK(job->gpus == nodes * each);
+  }
+}
+
+TEST_CASE("what follows a launcher leaves the one node on which it starts") {
+  const Folder files;
+  for (const char* behind : {"", "\necho done", " 2>&1 | tee run.log", " && python3 report.py"}) {
+    CAPTURE(behind);
+    const Result<LaunchJob> job =
+        files.read("run.sh", fmt::format("#!/bin/bash\ntorchrun --nproc_per_node 4 {}{}\n", kTrains, behind));
+    REQUIRE(job);
+    CHECK(job->gpus == 4);
+  }
+}
+
+TEST_CASE("a command on other GPUs is named beside the one that counts") {
+  const Folder files;
+  const std::string train = fmt::format("torchrun --nproc_per_node 8 --nnodes 4 {}\n", kTrains);
+  const auto told = [&](const std::string& other) {
+    const Result<LaunchJob> job = files.read("run.sh", "#!/bin/bash\n" + other + train);
+    REQUIRE(job);
+    return names(job->unused, "counted are the 32");
+  };
+  CHECK(told("torchrun --nproc_per_node 2 --nnodes 1 warm_up.py\n"));
+  CHECK_FALSE(told("torchrun --nproc_per_node 8 --nnodes 4 warm_up.py\n"));
+  CHECK_FALSE(told("torchrun --nproc_per_node 2 --nnodes 1 evaluate.py\n"));
+}
+
+TEST_CASE("a script that submits another which is not there is no job") {
+  const std::string header = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\n";
+  CHECK(error_of("run.sh", header + "sbatch train.sbatch\n") == "training_not_understood");
+}
+
+}  // namespace plan
