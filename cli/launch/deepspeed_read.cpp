@@ -209,6 +209,11 @@ void read_batch(JobBuilder& builder, Degrees d, bool other_gpus) {
     micro = tool.micro_batch;
     builder.origin("micro_batch", fmt::format("{}", *micro), "");
   }
+  const bool open = !micro && steps && !batch;  // what steps a rank takes is stated, and only their size is not
+  if (open) {
+    micro = 1;
+    builder.guess("micro_batch", "1", "the Trainer's arguments or the script decide it");
+  }
   if (micro && !steps && !batch) steps = 1;
   for (const auto& [value, key] : {std::pair{batch, kBatch}, std::pair{micro, kMicro}, std::pair{steps, kSteps}})
     if (value && *value < 1)
@@ -234,12 +239,14 @@ void read_batch(JobBuilder& builder, Degrees d, bool other_gpus) {
   }
   if (!micro && batch && d.dp && steps.value_or(1) <= *batch) micro = *batch / *d.dp / steps.value_or(1);
   if (micro && *micro > 0 && *micro <= kMostRanks) builder.job.fixed.micro_batch = static_cast<int>(*micro);
-  if (micro && (settings.states(kMicro) || settings.states(kMicroArgument) || batch))
+  if (micro && !open && (settings.states(kMicro) || settings.states(kMicroArgument) || batch))
     builder.origin("micro_batch", fmt::format("{}", *micro), stated(settings, kMicro, kMicroArgument));
   if (steps && *steps <= kMostRanks)
     builder.origin("micro_batches", fmt::format("{}", *steps), stated(settings, kSteps, kStepsArgument));
   if (micro && steps && !batch && *micro <= kMostRanks)
-    return builder.rank_batch(static_cast<int>(*micro), *steps, stated(settings, kMicro, kMicroArgument));
+    return builder.rank_batch(
+        static_cast<int>(*micro), *steps,
+        open ? stated(settings, kSteps, kStepsArgument) : stated(settings, kMicro, kMicroArgument));
   if (!micro) builder.guess("micro_batch", "1", "the Trainer's arguments or the script decide it");
   std::int64_t real = 0;
   if (d.dp && micro && steps)

@@ -114,6 +114,7 @@ void read_trainer(JobBuilder& builder) {
   for (const std::string_view key : {"args.config_name", "args.model_name_or_path", "args.base_model"})
     if (const std::optional<std::string> word = settings.text(key); word && !builder.job.model)
       builder.model(*word, *word, key);
+  constexpr std::string_view kSource = "args.source_max_len", kTarget = "args.target_max_len";
   const std::string_view length = length_key(settings);
   if (read_generated(builder, length)) {
     // with its answer
@@ -122,6 +123,9 @@ void read_trainer(JobBuilder& builder) {
       builder.sequence(*seq, length);
     else
       settings.refuse(*settings.get(length), "at least 1");
+  } else if (settings.states(kSource) || settings.states(kTarget)) {  // qlora.py, with what it has for the other
+    builder.sequence(builder.degree(kSource, 1024) + builder.degree(kTarget, 256),
+                     settings.states(kSource) ? kSource : kTarget);
   } else if (const int seq = tool_of(settings).seq; seq > 0 && settings.has_section("args.")) {
     builder.sequence(seq, "");
   }

@@ -103,6 +103,8 @@ std::vector<std::string_view> own_names(std::string_view tool) {
 /// axolotl's `fsdp:` and `fsdp_config:` as accelerate's; names may lack the `fsdp_` that accelerate has.
 void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
   constexpr std::string_view kFsdp = "fsdp_config.";
+  const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
+  set(all, "tool", "axolotl", none);
   bool fsdp = false;
   for (const Setting& setting : keys.all()) {
     const std::string_view key = setting.key;
@@ -120,8 +122,6 @@ void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& al
     }
     if (key == "deepspeed" && !setting.value.empty() && follow) follow_deepspeed(source, setting, all);
   }
-  const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
-  set(all, "tool", "axolotl", none);
   if (fsdp) set(all, "acc.distributed_type", "FSDP", none);
 }
 

@@ -34,15 +34,6 @@ constexpr Renamed kInline[] = {
     {"gradient_clipping", "ds.gradient_clipping"},
 };
 
-/// What ms-swift puts in the place of `--deepspeed zero3`: swift/config.
-struct BuiltIn {
-  std::string_view name;
-  std::string_view stage;
-  bool offload;
-};
-constexpr BuiltIn kBuiltIn[] = {{"zero0", "0", false}, {"zero1", "1", false},        {"zero2", "2", false},
-                                {"zero3", "3", false}, {"zero2_offload", "2", true}, {"zero3_offload", "3", true}};
-
 bool has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
 
 /// Is a key at the start of a line?
@@ -253,6 +244,9 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
         word.text.ends_with("examples/scripts/sft.py") || word.text.starts_with("trl.scripts."))
       set(all, "trl", none);
   set(all, "args.launched", none);
+  for (const ShellWord& word : command.words)
+    if (word.text.ends_with(".py") && has(lowered(word.text.substr(word.text.rfind('/') + 1)), "lora"))
+      set(all, "args.may train adapters", word.text, none);
   if (swift) set(all, "tool", "ms-swift", none);
 }
 
@@ -293,27 +287,6 @@ void set(Settings& all, std::string key, std::string value, const Setting& from)
 
 void set_fsdp(Settings& all, std::string_view key, const Setting& from) {
   set(all, fmt::format("acc.fsdp_config.{}{}", key.starts_with("fsdp_") ? "" : "fsdp_", key), from);
-}
-
-void follow_deepspeed(const LaunchSource& source, const Setting& named, Settings& all) {
-  for (const BuiltIn& row : kBuiltIn)
-    if (named.value == row.name) {
-      set(all, "ds.zero_optimization.stage", std::string(row.stage), named);
-      for (const char* key : {"ds.bf16.enabled", "ds.fp16.enabled"}) set(all, key, "auto", named);
-      if (!row.offload) return;
-      set(all, "ds.zero_optimization.offload_optimizer.device", "cpu", named);
-      if (row.stage == "3") set(all, "ds.zero_optimization.offload_param.device", "cpu", named);
-      return;
-    }
-  const std::optional<LaunchSource> file = beside(source, named.value);
-  if (!file) {
-    set(all, "ds.missing_file", named);
-    return;
-  }
-  const Result<Settings> keys = settings_of_json(*file);
-  if (!keep_errors(all.errors(), keys)) return;
-  all.remember(*file);
-  for (const Setting& setting : keys->all()) set(all, "ds." + setting.key, setting);
 }
 
 std::string renamed(std::span<const Renamed> table, std::string_view key) {

@@ -13,6 +13,7 @@
 #include "cli/launch/weighty_names.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan::hugging_face {
 namespace {
@@ -63,6 +64,7 @@ constexpr Weighing kWeighing[] = {
     {"args.use_unsloth", "Unsloth's kernels are not modelled"},
     {"args.unsloth", "Unsloth's kernels are not modelled"},
     {"args.load_in_8bit", "a base in 8 bits is counted in 16"},
+    {"args.deepspeed_configs", "the file is not here: that of axolotl's own deepspeed_configs is counted"},
     {"args.adapters_beside", "adapters beside weights that are trained, too, are not counted"},
     {"args.dist_plugin", "a plugin of its own is counted as FSDP2"},
     {"args.batching_strategy", "samples packed or padded otherwise are counted as sequences of full length"},
@@ -147,11 +149,29 @@ void read_rank(JobBuilder& builder, const TrainerTool& tool) {
   assume(builder.job, "lora_rank", fmt::format("{}", tool.rank), fmt::format("default of {}", tool.name));
 }
 
+/// A program's own key for how weights are trained, `train_mode: qlora`, `peft_type: lora`: no other key says so.
+std::pair<std::string, std::string> own_method(Settings& settings) {
+  constexpr std::string_view kWhat[] = {"train", "tun", "peft", "adapter"}, kHow[] = {"mode", "type", "method"};
+  const auto holds = [](std::string_view key, const auto& parts) {
+    return std::any_of(std::begin(parts), std::end(parts),
+                       [&](std::string_view part) { return key.find(part) != std::string_view::npos; });
+  };
+  for (const Setting& setting : settings.all()) {
+    const std::string_view key = setting.key;
+    const std::string word = lowered(setting.value);
+    if (!key.starts_with("args.") || setting.list || !holds(key, kWhat) || !holds(key, kHow)) continue;
+    if (word == "lora" || word == "qlora" || word == "full" || word == "freeze")
+      return {word, std::string(settings.get(key)->key)};
+  }
+  return {};
+}
+
 /// `lora`, `qlora`, `full` ... under the key of each tool; the tool's default where it is not stated.
 std::pair<std::string, std::string> method(Settings& settings, const TrainerTool& tool) {
   for (const char* key : {"args.finetuning_type", "args.tuner_type", "args.adapter"})
     if (const std::optional<std::string> word = settings.text(key); word && !word->empty())
       return {lowered(*word), key};
+  if (auto own = own_method(settings); !own.first.empty()) return own;
   if (settings.boolean("args.use_peft").value_or(false)) return {"lora", "args.use_peft"};
   for (const char* key : {"args.use_lora", "args.lora_enable", "args.lora"})
     if (settings.states(key)) {
@@ -166,7 +186,7 @@ std::pair<std::string, std::string> method(Settings& settings, const TrainerTool
     if (!names || setting.list || (word != "true" && word != "1" && word != "yes")) continue;
     const bool switches = key.starts_with("args.use_") || key.starts_with("args.enable_") || key.ends_with("_enable") ||
                           key.ends_with("_enabled") || key == "args.peft";
-    if (switches && key != "args.use_rslora" && key != "args.use_dora")
+    if (switches && key != "args.use_rslora" && key != "args.use_dora" && settings.get(key) != nullptr)
       return {key.find("qlora") != key.npos ? "qlora" : "lora", std::string(key)};
   }
   return {tool.adapters ? "lora" : "", ""};
@@ -189,13 +209,25 @@ std::pair<int, std::string> bits_by_name(Settings& settings) {
   return {0, ""};
 }
 
+/// What tools and programs call the bits of the weights that adapters stand beside.
+constexpr const char* kBits[] = {"args.quantization_bit", "args.quant_bits",   "args.bits",        "args.q_lora",
+                                 "args.load_in_kbits",    "args.load_in_bits", "args.quantization"};
+
+/// A base in 8 bits, of which no law is known.
+void tell_eight_bits(JobBuilder& builder) {
+  for (const char* key : kBits)
+    if (const std::string word = lowered(builder.settings.text(key).value_or("")); word == "8" || word == "8bit")
+      builder.unused(key, "a base in 8 bits is counted in 16");
+}
+
 /// Key that loads the weights in 4 bits, under the names of the tools or one of a program's own: `--use_4bit`.
 std::string four_bits(Settings& settings) {
   constexpr std::string_view kLoad = "args.load_in_4bit";
   if (settings.states(kLoad))
     return lowered(settings.text(kLoad).value_or("false")) != "false" ? std::string(kLoad) : "";
-  for (const char* key : {"args.quantization_bit", "args.quant_bits", "args.bits", "args.q_lora"})
-    if (const std::optional<std::string> word = settings.text(key); word && (*word == "4" || lowered(*word) == "true"))
+  for (const char* key : kBits)
+    if (const std::optional<std::string> word = settings.text(key);
+        word && (*word == "4" || lowered(*word) == "true" || lowered(*word) == "4bit" || lowered(*word) == "nf4"))
       return key;
   for (const Setting& setting : settings.all()) {
     const std::string_view key = setting.key;
@@ -291,6 +323,12 @@ void read_tuning(JobBuilder& builder) {
       builder.unused(key, fmt::format("`{}` trains some layers only: all are counted", word));
   }
   builder.origin("task", name(builder.training.task), key);
+  constexpr std::string_view kByName = "args.may train adapters";
+  if (word.empty() && settings.states(kByName))
+    builder.unused(kByName, fmt::format("`{}` may train adapters without a word of it: all weights are counted as "
+                                        "trained",
+                                        yaml::printable(settings.text(kByName).value_or(""))));
+  tell_eight_bits(builder);
   if (builder.training.adapters()) {
     read_rank(builder, tool);
     read_targets(builder);
@@ -298,7 +336,9 @@ void read_tuning(JobBuilder& builder) {
   }
   read_attention(builder);
   read_stage(builder);
-  if (const std::string kind = settings.text("args.task_type").value_or("causal_lm"); kind != "causal_lm")
+  constexpr std::string_view kDecoders[] = {"causal_lm", "pretrain", "sft", "dpo"};  // Firefly's are its stages
+  if (const std::string kind = lowered(settings.text("args.task_type").value_or("causal_lm"));
+      std::find(std::begin(kDecoders), std::end(kDecoders), kind) == std::end(kDecoders))
     builder.unused("args.task_type", "the head of another task is counted as the vocabulary's");
   tell_counted_as(builder, {"args.ac_mode", "full", "recomputation of some layers is counted as of all"});
   for (const Weighing& row : kWeighing) {
