@@ -7,6 +7,7 @@
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/generated_length.hpp"
+#include "cli/launch/verl_commands.hpp"
 
 namespace plan {
 namespace {
@@ -134,6 +135,8 @@ void verl_models_beside(const DialectKeys& keys, MegatronArgs& args) {
   const bool stated = !word_of(keys, kEnable).empty(), gae = word_of(keys, kEstimator) == "gae";
   if (stated ? is_on(keys, kEnable) : gae)
     unused(keys, stated ? kEnable : kEstimator, args, "the critic beside the trained model is not counted");
+  if (const std::string_view critic = verl::critic_by_default(keys); !critic.empty())
+    unused(keys, critic, args, verl::kDefaultCritic);
 }
 
 void derive_verl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {

@@ -164,6 +164,18 @@ constexpr ForkFlag kForkFlags[] = {
     {"dpo-loss-type", 1, Weighs, "the reference model is not counted"},
     {"shared-expert-gate", 0, Same, "moe-shared-expert-gate"},
     {"use-triton-gdn", 0, Weighs, "linear attention is counted as full"},
+    // MegaBlocks' fork
+    {"moe-num-experts", 1, Same, "num-experts"},
+    {"moe-top-k", 1, Same, "moe-router-topk"},
+    {"moe-capacity-factor", 1, Same, "moe-expert-capacity-factor"},
+    {"moe-loss-weight", 1, Nothing},
+    {"moe-expert-model-parallelism", 0, Weighs, "experts over the data-parallel ranks are counted on each of them"},
+    // Megatron-LLaMA
+    {"RMSNorm", 0, Own},
+    {"causal-lm", 0, Nothing},
+    {"overlapped-distributed-optimizer", 0, Same, "use-distributed-optimizer"},
+    {"reduce-bucket-size", 1, Same, "ddp-bucket-size"},
+    {"tokenizer-name-or-path", 1, Nothing},
     // Pai-Megatron-Patch
     {"intermediate-size", 1, Same, "ffn-hidden-size"},
     {"qk-nope-head-dim", 1, Same, "qk-head-dim"},

@@ -12,6 +12,7 @@
 #include "formulas/names.hpp"
 #include "presets/config_json.hpp"
 #include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -160,8 +161,24 @@ void read_sizes(JobBuilder& builder) {
   state(builder.job, "model", builder.job.model->name, where);
 }
 
+/// Code of the user's own, or of a model that is no decoder: sizes under MPT's names would make another model.
+bool is_own_model(JobBuilder& builder) {
+  constexpr std::string_view kName = "model.name";
+  const std::string name = builder.settings.text(kName).value_or("");
+  if (name.find("bert") != std::string::npos || name.find("t5") != std::string::npos)
+    builder.settings.refuse(*builder.settings.get(kName), "a decoder, which alone plan models");
+  else if (!builder.settings.states(kModel) || name.empty() || name.starts_with("mpt") || name == "mosaic_gpt")
+    return false;
+  else
+    builder.note("unknown_model", fmt::format("{}: `{}` is a model of code that is not llm-foundry's: name it with "
+                                              "`--model`",
+                                              builder.settings.where(kName), yaml::printable(name)));
+  return true;
+}
+
 void read_model(JobBuilder& builder) {
   constexpr std::string_view kHub = "model.pretrained_model_name_or_path";
+  if (is_own_model(builder)) return;
   if (builder.settings.states(kModel)) return read_sizes(builder);
   if (const std::optional<std::string> word = builder.settings.text(kHub)) builder.model(*word, *word, kHub);
   if (builder.settings.has_section("model.config_overrides."))

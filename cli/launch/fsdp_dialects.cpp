@@ -18,6 +18,7 @@
 #include "cli/launch/weighty_names.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 
@@ -96,7 +97,15 @@ void read_batch(JobBuilder& builder, const FsdpDialect& dialect) {
   if (dialect.seq.empty()) {
     const std::int64_t prompt = builder.degree(dialect.prompt, dialect.length);
     const std::int64_t response = builder.degree(dialect.response, dialect.length);
-    builder.sequence(prompt + response, settings.states(dialect.response) ? dialect.response : dialect.prompt);
+    const std::string_view key = settings.states(dialect.response) ? dialect.response : dialect.prompt;
+    // Ranks that share a sequence divide it, so that these tools fill up what is left of one.
+    const std::int64_t cp = builder.job.fixed.cp.value_or(1), parts = cp > 1 ? 2 * cp : 1;
+    const std::int64_t whole = (prompt + response + parts - 1) / parts * parts;
+    if (whole != prompt + response)
+      builder.note("sequence_filled", fmt::format("{}: sequences of {} tokens are filled up to {}, which {} ranks "
+                                                  "divide",
+                                                  settings.where(key), prompt + response, whole, cp));
+    builder.sequence(whole, key);
   } else if (settings.states(dialect.seq) || dialect.length > 0) {
     builder.sequence(builder.degree(dialect.seq, dialect.length), dialect.seq);
   }
@@ -232,6 +241,9 @@ Result<LaunchJob> read_verl_fsdp(std::span<const LaunchSource> files, const Laun
   if (!keys) return fail(keys.error());
   Result<LaunchJob> job = job_of(kVerlActor, *keys, facts);
   if (job) verl::tell_programs(files, *job);
+  if (const std::string_view critic = verl::critic_by_default(*keys); job && !critic.empty())
+    unused(*job, "not_counted",
+           fmt::format("{}: `{}`: {}", where_of(*keys, critic), yaml::printable(critic), verl::kDefaultCritic));
   return job;
 }
 

@@ -352,7 +352,9 @@ Result<LaunchJob> read_nemo(std::span<const LaunchSource> files, const LaunchFac
           {"not_a_decoder",
            fmt::format("{}: `{}` belongs to a model that is no decoder, which plan does not model", value.where, key)});
   const std::string experiment = word_of(*keys, "exp_manager.name");
-  if (experiment.find("t5") != std::string::npos || experiment.find("bert") != std::string::npos)
+  constexpr std::string_view kOthers[] = {"t5", "bert", "bart", "AAYN", "retro"};
+  if (std::any_of(std::begin(kOthers), std::end(kOthers),
+                  [&](std::string_view other) { return experiment.find(other) != std::string::npos; }))
     return fail(
         {"not_a_decoder", fmt::format("{}: `exp_manager.name: {}` is a model that is no decoder, which plan does "
                                       "not model",

@@ -122,7 +122,8 @@ void experts(MegatronArgs& args) {
 
 /// FlagScale: the gated layer's width as Llama's first code has it, two thirds of four times hidden, rounded up.
 void widths(MegatronArgs& args) {
-  if (args.has("apply-layernorm-rms")) set(args, "normalization", "RMSNorm", "apply-layernorm-rms");
+  for (const char* norm : {"apply-layernorm-rms", "RMSNorm"})
+    if (args.has(norm)) set(args, "normalization", "RMSNorm", norm);
   const std::int64_t multiple = args.integer("multiple-of", 0), hidden = args.integer("hidden-size", 0);
   if (multiple < 1 || hidden < 1 || multiple > 1 << 20 || hidden > 1 << 24 || args.has("ffn-hidden-size")) return;
   const double factor = std::clamp(std::atof(args.text("hidden-dim-multiplier").c_str()), 0.0, 100.0);

@@ -297,7 +297,6 @@ void numbers(Builder& builder) {
                                      "num-experts",
                                      "moe-router-topk",
                                      "moe-ffn-hidden-size",
-                                     "moe-shared-expert-intermediate-size",
                                      "vocab-size",
                                      "padded-vocab-size",
                                      "make-vocab-size-divisible-by",
@@ -309,7 +308,8 @@ void numbers(Builder& builder) {
     if (none || (value && *value >= 1 && *value <= 1'000'000'000)) continue;
     builder.wrong(flag, fmt::format("takes a number of at least 1, not `{}`", builder.args.text(flag)));
   }
-  for (const char* flag : {"q-lora-rank", "mtp-num-layers", "recompute-num-layers", "cpu-offloading-num-layers"})
+  for (const char* flag : {"q-lora-rank", "mtp-num-layers", "recompute-num-layers", "cpu-offloading-num-layers",
+                           "moe-shared-expert-intermediate-size"})
     if (builder.args.has(flag) && builder.args.text(flag) != "None" && builder.args.integer(flag).value_or(-1) < 0)
       builder.wrong(flag, fmt::format("takes a number of at least 0, not `{}`", builder.args.text(flag)));
 }

@@ -21,7 +21,8 @@ constexpr CountedAs kCounted[] = {
     {"fsdp.wrapping_strategy", "by_block", "weights are counted as gathered by the block"},
     {"ddp.grad_sync_mode", "batch", "gradients are counted as reduced once a step"},
     {"fused_loss", "true", "the loss is counted as fused"},
-    {"model.block_type", "sequential", "the block is counted as sequential"},
+    {"model.block_type", "sequential moe", "the block is counted as sequential"},
+    {"model.moe_dropless", "true", "experts are counted as taking every token that chooses them"},
     {"model.bias_for_layer_norm", "false", "biases of norms are not counted"},
     {"compile.backend", "inductor", "kernels are counted as inductor's"},
 };
@@ -97,6 +98,12 @@ constexpr std::string_view kIrrelevant[] = {"run_name",
                                             "model.emb_init_std",
                                             "model.vocab_size",
                                             "model.scale_logits",
+                                            "model.layer_norm_type",
+                                            "model.moe_mlp_impl",
+                                            "model.moe_loss_weight",
+                                            "model.moe_zloss_weight",
+                                            "model.moe_lbl_in_fp32",
+                                            "model.moe_log_expert_assignment",
                                             "canceled_check_interval",
                                             "python_profiling",
                                             "torch_profiling",
@@ -113,7 +120,8 @@ constexpr std::string_view kIrrelevant[] = {"run_name",
                                             "load_path_unsharded"};
 
 /// The family whose layers OLMo's switches make: norms of queries and keys over all heads, norms without weights.
-std::string_view family(Settings& settings) {
+std::string_view family(Settings& settings, bool experts) {
+  if (experts) return settings.boolean("model.attention_layer_norm").value_or(false) ? "olmoe" : "mixtral";
   if (settings.boolean("model.attention_layer_norm").value_or(false)) return "olmo2";
   const bool layer = settings.text("model.layer_norm_type").value_or("default") != "rms";
   return layer && !settings.boolean("model.layer_norm_with_affine").value_or(true) ? "olmo" : "llama";
@@ -129,17 +137,25 @@ void read_model(JobBuilder& builder) {
                                  : builder.product({hidden, size("model.mlp_ratio", 4)});
   const std::string activation = settings.text("model.activation_type").value_or("swiglu");
   const bool single = on("model.multi_query_attention", false);
+  const bool experts = settings.text("model.block_type").value_or("") == "moe";
+  if (experts && on("model.moe_shared_expert", false))
+    return builder.note("unknown_model", fmt::format("{}: an expert that every token takes: name it with `--model`",
+                                                     settings.where("model.moe_shared_expert")));
   if (activation != "swiglu" || on("model.include_bias", true) || !on("model.rope", false) || on("model.alibi", false))
     return builder.note("unknown_model",
                         fmt::format("{}: a model with biases, without RoPE or without SwiGLU: name it with `--model`",
                                     settings.where("model.d_model")));
+  const int sparse = experts ? size("model.moe_num_experts", 8) : 1, chosen = experts ? size("model.moe_top_k", 2) : 1;
   // OLMo's width counts both halves of the gated layer.
-  describe_model(builder, family(settings), "model.d_model",
+  describe_model(builder, family(settings, experts), "model.d_model",
                  {{"hidden_size", hidden},
                   {"intermediate_size", inner / 2},
                   {"num_hidden_layers", size("model.n_layers", 12)},
                   {"num_attention_heads", heads},
                   {"num_key_value_heads", size("model.n_kv_heads", single ? 1 : heads)},
+                  {"num_experts", sparse},
+                  {"num_local_experts", sparse},
+                  {"num_experts_per_tok", chosen},
                   {"vocab_size", size("model.embedding_size", size("model.vocab_size", 50304))}},
                  {{"tie_word_embeddings", on("model.weight_tying", true)}});
   const std::int64_t rows = builder.settings.integer("model.embedding_size").value_or(0);

@@ -104,6 +104,13 @@ void unwrap(DialectKeys& keys) {
   keys = std::move(own);
 }
 
+std::string_view critic_by_default(const DialectKeys& keys) {
+  if (keys.contains("algorithm.adv_estimator") || keys.contains("critic.enable")) return {};
+  const auto critic = keys.lower_bound("critic.");
+  return critic != keys.end() && critic->first.starts_with("critic.") ? std::string_view(critic->first)
+                                                                      : std::string_view();
+}
+
 void tell_programs(std::span<const LaunchSource> files, LaunchJob& job) {
   for (const LaunchSource& source : files)
     if (is_shell(source)) tell_program(source, job);

@@ -21,6 +21,12 @@ enum class Engine { Fsdp, Megatron };
 /// Takes verl's configuration out of the section of a tool that hands it on: `training_config.actor_rollout_ref...`.
 void unwrap(DialectKeys& keys);
 
+inline constexpr std::string_view kDefaultCritic =
+    "a critic, which `algorithm.adv_estimator` means where it is not stated, is trained beside the model and not "
+    "counted";
+/// A key of the critic that verl's own estimator, gae, trains where none is stated; empty: it trains none.
+[[nodiscard]] std::string_view critic_by_default(const DialectKeys& keys);
+
 /// Names programs other than verl's own trainer, which may train more than the actor.
 void tell_programs(std::span<const LaunchSource> files, LaunchJob& job);
 
