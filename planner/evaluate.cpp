@@ -39,6 +39,10 @@ double slowest_of(int ranks) {
   return ranks > 1 ? straggler_step({.mean = 0, .deviation = 1, .groups = static_cast<double>(ranks)}).value : 0;
 }
 
+double passes_alone(const Pipeline& pipeline) {
+  return std::min(1.0, in_flight(pipeline, pipeline.pp - 1) / static_cast<double>(pipeline.micro_batches));
+}
+
 std::int64_t sharding_passes(const Pipeline& pipeline) {
   switch (schedule_row(pipeline.schedule).passes) {
     case Passes::Once: return 1;
@@ -140,8 +144,11 @@ StageCost Evaluator::run_work(const StageContent& content) const {
   const bool spread = problem_.training.stack.vocab_barriers > 0;
   if (spread || content.embedding) add_block(sum, costs.embedding(), spread ? visits / layout_.pp : visits);
   if (spread || content.head) add_block(sum, costs.head(), spread ? visits / layout_.pp : visits);
-  if (problem_.training.stack.ep_overlap && !pairs_micro_batches(layout_.schedule) && sum.forward.ep > 0)
-    sum.forward.ep = sum.backward_input.ep = sum.paired_ep / 2;
+  if (problem_.training.stack.ep_overlap && !pairs_micro_batches(layout_.schedule) && sum.forward.ep > 0) {
+    const double alone = passes_alone(pipeline_);
+    for (Phase* pass : {&sum.forward, &sum.backward_input})
+      pass->ep = alone * pass->ep + (1 - alone) * sum.paired_ep / 2;
+  }
   return sum;
 }
 

@@ -373,6 +373,11 @@ class Evaluator {
 /// Times per step that blocks are gathered or reduced under ZeRO-2 and 3: once per run of consecutive
 /// micro-batches that a schedule sends through one chunk.
 [[nodiscard]] std::int64_t sharding_passes(const Pipeline& pipeline);
+/// Share of forward passes that run before a backward pass is there to run beside them, and so of backward passes that
+/// outlive all forward ones, on the rank that has fewest of them: of one stage the first forward and the last backward
+/// (Megatron core, pipeline_parallel/combined_1f1b.py), of a pipeline those that fill and empty it (schedules.py,
+/// get_pp_rank_microbatches).
+[[nodiscard]] double passes_alone(const Pipeline& pipeline);
 
 /// Bytes that a rank sends when one micro-batch goes to the next stage (plan-formulas(7) E3). Under sequence
 /// parallelism a tensor rank has its share alone; else it sends all, or its share with the scatter-gather of Megatron

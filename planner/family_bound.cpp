@@ -87,7 +87,9 @@ SplitWork::SplitWork(const Problem& problem, const CostModel& costs)
     : least(problem, costs, false), alone(problem, costs, true) {
   const auto add = [&](const LayerCost& cost) {
     const bool hides = problem.training.stack.ep_overlap && cost.forward.ep > 0;
-    const auto of = [&](const Phase& pass) { return pass.total() - (hides ? pass.ep - cost.paired_ep / 2 : 0); };
+    const auto of = [&](const Phase& pass) {
+      return pass.total() - (hides ? std::max(0.0, pass.ep - cost.paired_ep / 2) : 0);
+    };
     whole.forward += Seconds(of(cost.forward)), whole.backward_input += Seconds(of(cost.backward_input));
     whole.backward_weight += Seconds(cost.backward_weight.total());
     waiting = std::max(waiting, cost.waiting);

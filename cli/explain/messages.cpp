@@ -120,11 +120,19 @@ Explanation of_each_part(const SlowestStage& slowest, const std::vector<MetPart>
   return explained(title, "n*(" + sum.equation + ")", slowest.times * covered, "s", std::move(sum.symbols));
 }
 
-/// The all-to-alls of pairs: of every part what is left beside the work of another micro-batch.
-Result<Explanation> explain_pairs(const SlowestStage& slowest, const std::vector<MetPart>& parts, double whole) {
+/// The all-to-alls of pairs: of every part what is left beside the work of another micro-batch, and all of them in the
+/// passes that find none.
+Result<Explanation> explain_pairs(const Plan& plan, const SlowestStage& slowest, const std::vector<MetPart>& parts,
+                                  double whole) {
+  const Layout& layout = plan.best.layout;
+  const double alone = schedule_row(layout.schedule).pairs ? 0 : passes_alone(pipeline_of(plan.problem, layout));
   Explanation out = of_each_part(slowest, parts, "expert-parallel communication that stays exposed", "q",
-                                 "seconds that its all-to-alls, or its launches, take beyond all other work of a pair",
-                                 [](const LayerCost& cost) { return cost.paired_ep; });
+                                 "seconds that its all-to-alls, or its launches, take beyond all other work of a pair; "
+                                 "all of them in the first and last passes, which run alone",
+                                 [&](const LayerCost& cost) {
+                                   const double whole_ep = cost.forward.ep + cost.backward_input.ep;
+                                   return alone * whole_ep + (1 - alone) * cost.paired_ep;
+                                 });
   if (out.value == 0) return fail(Error{"nothing_to_explain", "other micro-batches hide all that goes to experts"});
   out.value = whole;
   out.notes = {
@@ -142,7 +150,7 @@ Result<Explanation> explain_layer_axis(const Plan& plan, Axis axis, Seconds whol
   const bool beside = schedule_row(layout.schedule).pairs || plan.problem.training.stack.ep_overlap;
   const auto sends = [](const MetPart& part) { return part.cost.forward.ep > 0; };
   if (axis == Axis::Ep && beside && std::any_of(parts.begin(), parts.end(), sends))
-    return explain_pairs(slowest, parts, whole.value);
+    return explain_pairs(plan, slowest, parts, whole.value);
   ExplainedSum sum;
   for (const MetPart& part : parts)
     for (const Message& message : part.cost.messages) {

@@ -53,6 +53,27 @@ TEST_CASE("layers cut into nodes that run beside another micro-batch cost the ho
   CHECK(with(true, true) <= with(false, true) * (1 + 1e-9));
 }
 
+TEST_CASE("all-to-alls of the first forward and the last backward pass find nothing to run beside") {
+  Problem problem = small_job(true);
+  problem.training.stack.cuda_graphs = true;
+  problem.cluster.calibration.jitter = 0;
+  Layout layout = data_parallel();
+  layout.ep = 8;
+  const auto saved = [&](int micro_batches) {
+    problem.training.global_batch = static_cast<std::int64_t>(layout.dp) * micro_batches;
+    problem.training.stack.ep_overlap = false;
+    const double apart = seconds(problem, layout);
+    problem.training.stack.ep_overlap = true;
+    return apart - seconds(problem, layout);
+  };
+  // One stage pairs all but one of its forward passes (Megatron core, combined_1f1b_schedule_for_no_pipelining).
+  CHECK(saved(1) == doctest::Approx(0));
+  const double one = saved(2);
+  REQUIRE(one > 0);
+  for (const int micro_batches : {3, 5, 16})
+    CHECK(saved(micro_batches) == doctest::Approx((micro_batches - 1) * one).epsilon(1e-6));
+}
+
 TEST_CASE("a fused router costs the host fifteen calls fewer a layer, and a dispatcher of one kernel 22") {
   Problem problem = small_job(true);
   Calibration& free = problem.cluster.calibration;  // launches are all that counts
