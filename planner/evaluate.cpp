@@ -8,6 +8,7 @@
 #include "formulas/kernel_laws.hpp"
 #include "formulas/rank_grid.hpp"
 #include "formulas/reliability.hpp"
+#include "planner/spread_ends.hpp"
 
 namespace plan {
 namespace {
@@ -144,6 +145,10 @@ StageCost Evaluator::run_work(const StageContent& content) const {
   const bool spread = problem_.training.stack.vocab_barriers > 0;
   if (spread || content.embedding) add_block(sum, costs.embedding(), spread ? visits / layout_.pp : visits);
   if (spread || content.head) add_block(sum, costs.head(), spread ? visits / layout_.pp : visits);
+  if (spread) {
+    const SpreadMessages said = spread_messages(problem_, layout_);
+    sum.forward.tp += said.forward.value, sum.backward_input.tp += said.backward.value;
+  }
   if (problem_.training.stack.ep_overlap && !pairs_micro_batches(layout_.schedule) && sum.forward.ep > 0) {
     const double alone = passes_alone(pipeline_);
     for (Phase* pass : {&sum.forward, &sum.backward_input})

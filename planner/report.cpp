@@ -11,6 +11,7 @@
 #include "formulas/rank_grid.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/learnt.hpp"
+#include "planner/spread_ends.hpp"
 #include "planner/stage_cells.hpp"
 #include "planner/switches.hpp"
 #include "planner/uncertainty.hpp"
@@ -195,8 +196,8 @@ void Evaluator::fill_runs(Estimate& estimate) const {
 void Evaluator::report_layers(Estimate& estimate) const {
   const StageContent& stage = stages().contents[content_of(bottleneck_)];
   const double visits = static_cast<double>(estimate.micro_batches) * stages_met(layout_.schedule);
-  const auto add = [&](const LayerCost& cost, double layers) {
-    for (const Message& message : cost.messages) {
+  const auto add_all = [&](std::span<const Message> messages, double layers) {
+    for (const Message& message : messages) {
       const double times = visits * layers * message.count;
       add_row(estimate, problem_of(stage).cluster,
               {.axis = message.axis,
@@ -208,6 +209,8 @@ void Evaluator::report_layers(Estimate& estimate) const {
               message.group);
     }
   };
+  const auto add = [&](const LayerCost& cost, double layers) { add_all(cost.messages, layers); };
+  add_all(spread_messages(problem_, layout_).messages, 1 / stages_met(layout_.schedule));
   const bool spread = problem_.training.stack.vocab_barriers > 0;  // a share of both ends on every rank
   each_run(stage, [&](const StageContent& content) {
     const CostModel& costs = costs_of(content);

@@ -14,6 +14,7 @@
 #include "formulas/names.hpp"
 #include "formulas/rank_grid.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/spread_ends.hpp"
 
 namespace plan {
 namespace {
@@ -152,14 +153,17 @@ Result<Explanation> explain_layer_axis(const Plan& plan, Axis axis, Seconds whol
   if (axis == Axis::Ep && beside && std::any_of(parts.begin(), parts.end(), sends))
     return explain_pairs(plan, slowest, parts, whole.value);
   ExplainedSum sum;
-  for (const MetPart& part : parts)
-    for (const Message& message : part.cost.messages) {
+  const auto add = [&](std::span<const Message> messages, double visits) {
+    for (const Message& message : messages) {
       if (message.axis != axis) continue;
       const std::string symbol = short_name(name(message.op), sum.symbols);
-      Explanation one = exposed_message(plan, symbol, message, slowest.times * part.times);
+      Explanation one = exposed_message(plan, symbol, message, visits);
       const std::string title = one.title;
       sum.add("", title, std::move(one));
     }
+  };
+  for (const MetPart& part : parts) add(part.cost.messages, slowest.times * part.times);
+  add(spread_messages(plan.problem, layout).messages, slowest.times);
   if (axis == Axis::Tp && layout.pp > 1 && splits_backward(layout.schedule)) {
     Explanation split = of_each_part(slowest, parts, "reductions of input gradients that no weight gradient hides", "z",
                                      "seconds that it adds to separate the two",

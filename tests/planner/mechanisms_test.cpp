@@ -74,6 +74,35 @@ TEST_CASE("all-to-alls of the first forward and the last backward pass find noth
     CHECK(saved(micro_batches) == doctest::Approx((micro_batches - 1) * one).epsilon(1e-6));
 }
 
+TEST_CASE("stages that share embedding and head send each other what is as wide as the model") {
+  Problem problem = small_job();
+  problem.training.stack.vocab_barriers = 1;
+  Layout layout;
+  layout.pp = 8;
+  const Estimate spread = estimate(problem, layout);
+  const double micro_batches = static_cast<double>(problem.training.global_batch);
+  const double wide = static_cast<double>(problem.training.seq * problem.model.hidden);
+  double broadcasts = 0, sums = 0, broadcast = 0, exposed = 0;
+  for (const Communication& row : spread.communication) {
+    if (row.axis != Axis::Tp) continue;
+    exposed += row.exposed.value;
+    if (row.op == Collective::AllReduce) sums += row.count;
+    if (row.op == Collective::Broadcast) {
+      broadcasts += row.count;
+      broadcast += static_cast<double>(row.per_step.value);
+    }
+  }
+  // Hidden states in fp32 to the head, gradients of embedded tokens in 16 bits from the first stage; embedded tokens
+  // and the head's input gradients are summed, and three numbers a token.
+  CHECK(broadcasts == doctest::Approx(2 * micro_batches));
+  CHECK(broadcast == doctest::Approx(micro_batches * (4 + 2) * wide));
+  CHECK(sums == doctest::Approx(5 * micro_batches));
+  CHECK(exposed == doctest::Approx(spread.terms.tp.value));
+  CHECK(exposed > 0);
+  problem.training.stack.vocab_barriers = 0;
+  CHECK(estimate(problem, layout).terms.tp.value == 0);
+}
+
 TEST_CASE("a fused router costs the host fifteen calls fewer a layer, and a dispatcher of one kernel 22") {
   Problem problem = small_job(true);
   Calibration& free = problem.cluster.calibration;  // launches are all that counts
