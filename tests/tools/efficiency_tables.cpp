@@ -285,8 +285,11 @@ std::array<double, kOrientations> orientation_ratio(const std::vector<Row>& all,
   return {1, median(over_table[1]) / forward, median(over_table[2]) / forward};
 }
 
-/// Rate against power under a power limit: between linear and the cube-root law of dynamic power.
-double power_scale(double watts, double measured_watts) { return std::pow(watts / measured_watts, 0.7); }
+/// Rate against power under a power limit. Dynamic power goes with the cube of the frequency where the voltage follows
+/// it, and with the frequency alone once the voltage is at its floor: the square stands between. Best shapes of a long
+/// search on two of a chip (A100 SXM and PCIe, GH200 and H100, GB200 and B200), not all of which draw all power, went
+/// with powers of 0.17 to 0.36.
+double power_scale(double watts, double measured_watts) { return std::sqrt(watts / measured_watts); }
 
 Sustained sustained(const std::vector<Row>& all, const Subject& s) {
   const double b300 = share_of_layer(all, "B300-SXM", "B300-SXM");
@@ -295,19 +298,19 @@ Sustained sustained(const std::vector<Row>& all, const Subject& s) {
     const double search = published(all, s.csv, kBestShape, "bf16") / best_rate(gemm_rates(all, s.csv, "bfloat16"));
     return {
         std::sqrt(std::min(1.0, pcie) * search),
-        "geometric mean of SimuMax's A100-PCIE linears over the table, scaled by power^0.7 from 300 to 400 W and at "
+        "geometric mean of SimuMax's A100-PCIE linears over the table, scaled by power^0.5 from 300 to 400 W and at "
         "most 1, and of the best shape of a long search (ml-engineering MAMF) over the best of the table"};
   }
   if (hopper(s))
     return {
         share_of_layer(all, "H200-SXM", "H200-NVL") * power_scale(s.power_w, 600),
-        "TransformerEngine's published layer on H200 NVL over the H200 table, scaled by power^0.7 from 600 to 700 W"};
+        "TransformerEngine's published layer on H200 NVL over the H200 table, scaled by power^0.5 from 600 to 700 W"};
   if (s.preset == "b200-sxm" || s.preset == "b300-sxm") {
     const double b200 = share_of_linears(all, forward_only(all, "B200-SXM"), "B200-SXM");
     return {
         std::sqrt(b200 * power_scale(s.power_w, 1000) * b300 * power_scale(s.power_w, 1100)),
         "geometric mean of SimuMax's B200 linears and of TransformerEngine's published layer on B300, each over the "
-        "table of its GPU and scaled by power^0.7 from 1000 or 1100 W"};
+        "table of its GPU and scaled by power^0.5 from 1000 or 1100 W"};
   }
   if (s.preset.starts_with("gb"))
     return {published(all, "GB200", kBestShape, "bf16") / best_rate(gemm_rates(all, "GB200", "bfloat16")),
