@@ -135,8 +135,9 @@ constexpr Option kOptions[] = {
          "Default: adam with fp32 states."),
     take("--state-formats", "grads=bf16,...", kTrain, kNothing, kForProblem, &Args::state_formats,
          "number formats of gradients, weights and moments",
-         "Of the optimizer: grads=bf16, master=fp16, moments=bf16 or fp8, or moment1 and moment2 apart (Megatron). "
-         "Default: fp32."),
+         "Of the optimizer: grads=bf16, master=fp16, moments=bf16 or fp8, or moment1 and moment2 apart (Megatron, or "
+         "--framework none). kept=fp8: weights of products and what SwiGLU reads, as DeepSeek keeps them (--framework "
+         "none). Default: fp32, and kept=bf16."),
     take("--cuda-graphs", "attn+mlp|full", kTrain, kNothing, kForProblem, &Args::cuda_graphs, "what CUDA graphs launch",
          "none, full (the whole iteration), or parts of a layer: attn, mamba, mlp, moe_router, moe_preprocess "
          "(Megatron). Default: none."),

@@ -77,6 +77,18 @@ Errors offload_without_ground(const Problem& problem) {
 }
 
 Errors take_state_formats(const StateFormats& formats, Problem& problem) {
+  if (formats.kept == 1 && problem.framework != Framework::None)
+    return {{"unsupported_framework",
+             "no framework that plan writes launch files for keeps weights and what SwiGLU reads in another format; "
+             "DeepSeek's HAI-LLM does",
+             {},
+             {"add `--framework none` for an estimate"}}};
+  if (formats.kept == 1 && !is_fp8(problem.training.precision))
+    return {{"conflicting_flags",
+             fmt::format("`--state-formats kept=fp8` keeps what products in fp8 read, and these are in {}",
+                         name(problem.training.precision)),
+             {},
+             {"add `--precision fp8-blockwise`"}}};
   if (!framework_row(problem.framework).narrow_states)
     return {needs_framework(&FrameworkRow::narrow_states,
                             "of the frameworks {} alone lets its states be narrower than fp32", problem.framework)};

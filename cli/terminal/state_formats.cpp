@@ -22,6 +22,7 @@ constexpr NumberFormat kGradients[] = {{"fp32", 4}, {"bf16", 2}};
 /// fp16: the 16 bits that a bf16 weight lacks of its fp32 master (Megatron core, store_param_remainders).
 constexpr NumberFormat kMasters[] = {{"fp32", 4}, {"fp16", 2}};
 constexpr NumberFormat kMoments[] = {{"fp32", 4}, {"bf16", 2}, {"fp8", 1}};
+constexpr NumberFormat kKept[] = {{"bf16", 2}, {"fp8", 1}};
 
 struct FormattedState {
   std::string_view name;
@@ -35,7 +36,8 @@ const std::vector<FormattedState>& states() {
       {"master", kMasters, {&StateFormats::master}},
       {"moments", kMoments, {&StateFormats::moment1, &StateFormats::moment2}},
       {"moment1", kMoments, {&StateFormats::moment1}},
-      {"moment2", kMoments, {&StateFormats::moment2}}};
+      {"moment2", kMoments, {&StateFormats::moment2}},
+      {"kept", kKept, {&StateFormats::kept}}};
   return rows;
 }
 
@@ -90,6 +92,7 @@ void StateFormats::apply(Training& training) const {
   if (master) training.master_bytes = *master;
   if (moment1) training.moment1_bytes = *moment1;
   if (moment2) training.moment2_bytes = *moment2;
+  if (kept) training.stack.fp8_param_gather = training.stack.fp8_activation_input = *kept < 2;
   if (training.master_bytes < 4 || training.moment1_bytes < 4 || training.moment2_bytes < 4)
     training.precision_aware = true;
 }
@@ -114,6 +117,7 @@ std::string state_formats_text(const Training& training) {
     add("moments", kMoments, training.moment1_bytes);
   else
     add("moment1", kMoments, training.moment1_bytes), add("moment2", kMoments, training.moment2_bytes);
+  if (training.stack.fp8_activation_input) parts.emplace_back("kept=fp8");
   return fmt::format("{}", fmt::join(parts, ","));
 }
 

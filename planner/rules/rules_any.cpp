@@ -33,6 +33,7 @@ FrameworkRow no_framework() {
   row.name = row.title = "none";
   row.help = "no framework's limits, only what divides";
   row.empty_chunks = false;
+  row.narrow_states = true;
   return row;
 }
 

@@ -4,22 +4,26 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 
 namespace plan {
 
 TEST_CASE("formats of states come back in the same words") {
   for (const char* text : {"grads=bf16", "master=fp16", "moments=bf16", "moments=fp8", "moment1=fp8,moment2=bf16",
-                           "grads=bf16,master=fp16,moment1=bf16"}) {
+                           "grads=bf16,master=fp16,moment1=bf16", "kept=fp8", "moments=bf16,kept=fp8"}) {
     const Result<StateFormats> read = read_state_formats(text);
     REQUIRE(read);
     Training training;
     read->apply(training);
     CHECK(state_formats_text(training) == text);
-    CHECK(training.precision_aware == (std::string(text) != "grads=bf16"));
+    CHECK(training.precision_aware == (training.master_bytes < 4 || training.moment1_bytes < 4));
+    const bool kept = std::string_view(text).find("kept") != std::string_view::npos;
+    CHECK(training.stack.fp8_param_gather == kept);
+    CHECK(training.stack.fp8_activation_input == kept);
   }
   Training plain;
   CHECK(state_formats_text(plain).empty());
-  read_state_formats("grads=fp32,master=fp32,moments=fp32")->apply(plain);
+  read_state_formats("grads=fp32,master=fp32,moments=fp32,kept=bf16")->apply(plain);
   CHECK(plain == Training());
 }
 
@@ -34,6 +38,7 @@ TEST_CASE("every mistake in --state-formats is told at once") {
   CHECK(codes("") == "unknown_value ");
   CHECK(codes("gradients=bf16,master=bf16") == "unknown_value unknown_value ");
   CHECK(codes("moments") == "unknown_value ");
+  CHECK(codes("kept=fp32") == "unknown_value ");
   CHECK(codes("moments=fp16") == "unknown_value ");  // no word of the optimizer's that differs from bf16 in bytes
   CHECK(codes("moments=bf16,moment1=fp8") == "conflicting_values ");
   CHECK(codes("grads=bf16,grads=bf16").empty());
