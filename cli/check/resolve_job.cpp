@@ -6,6 +6,7 @@
 
 #include "cli/check/check.hpp"
 #include "cli/launch/launch.hpp"
+#include "cli/request/flag_words.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
 #include "planner/problem/complete_layout.hpp"
@@ -57,8 +58,7 @@ void spell_as_keys(std::string& text, bool of_launch_file) {
   constexpr std::string_view kOurs[] = {"gpus", "gpu", "cluster", "layout", "framework"};
   for (const std::string_view key : job_words()) {
     if (of_launch_file && std::find(std::begin(kOurs), std::end(kOurs), key) == std::end(kOurs)) continue;
-    std::string flag = "--" + std::string(key);
-    std::replace(flag.begin(), flag.end(), '_', '-');
+    const std::string flag = "--" + folded(key);
     replace_all(text, flag + "`", std::string(key) + "`");
     replace_all(text, flag + " ", std::string(key) + ": ");
   }

@@ -5,12 +5,10 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cli/report/report.hpp"
+#include "cli/request/options.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/communication.hpp"
@@ -25,12 +23,9 @@
 namespace plan {
 namespace {
 
-/// Inputs that are numbers; every other value is a word.
-constexpr std::array<std::string_view, 9> kNumbers = {"gpus",   "seq",    "global_batch",   "top",   "lora_rank",
-                                                      "pareto", "tokens", "price_per_hour", "spares"};
-
+/// A number where the input's flag takes one; every other value is a word.
 Json input_value(const Input& input) {
-  if (std::find(kNumbers.begin(), kNumbers.end(), input.key) == kNumbers.end()) return input.value;
+  if (const Option* option = option_of(input.key); option == nullptr || !option->takes_number()) return input.value;
   if (const auto whole = parse_integer(input.value)) return *whole;
   if (const auto number = parse_number(input.value)) return *number;
   return input.value;

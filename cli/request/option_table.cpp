@@ -1,5 +1,6 @@
 // Every flag, once. Help, completions, the parser and the manual's test read this table.
 #include "cli/launch/launch.hpp"
+#include "cli/request/flag_words.hpp"
 #include "cli/request/options.hpp"
 #include "cli/terminal/overlap_words.hpp"
 #include "cli/terminal/words.hpp"
@@ -333,6 +334,10 @@ const Option* find_option(std::string_view flag) {
     if (option.flag == flag || (flag.size() == 2 && option.letter != 0 && flag[0] == '-' && flag[1] == option.letter))
       return &option;
   return nullptr;
+}
+
+const Option* option_of(std::string_view key) {
+  return find_option(key == "price_per_hour" ? "--price" : "--" + folded(key));
 }
 
 }  // namespace plan

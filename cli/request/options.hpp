@@ -50,12 +50,16 @@ struct Option {
   Args::Text Args::*value = nullptr;
   std::vector<std::string> Args::*values = nullptr;
   bool Args::*on = nullptr;
+
+  [[nodiscard]] constexpr bool takes_number() const { return argument == "N" || argument == "USD"; }
 };
 
 [[nodiscard]] std::span<const Option> options();
 
 /// The row of a flag, nullptr if there is none.
 [[nodiscard]] const Option* find_option(std::string_view flag);
+/// The row of the flag that states an input of a report, nullptr if none does: `--KEY`, of `price_per_hour` `--price`.
+[[nodiscard]] const Option* option_of(std::string_view key);
 
 /// A word that `flag` takes, or what another name for one means; else an error that lists them.
 [[nodiscard]] Result<std::string> read_choice(std::string_view flag, std::string_view word);
