@@ -182,15 +182,16 @@ Fates dropped(unsigned modules, bool fused_norms, bool mlp) {
 }
 
 RealBytes kept_selective(const LayerLedger& ledger, unsigned modules, bool fused_norms) {
-  double kept = ledger.total();
-  for (Fates left = dropped(modules, fused_norms, ledger[Fate::Mlp] > 0); left != 0; left &= left - 1)
+  RealBytes kept = ledger.total();
+  for (Fates left = dropped(modules, fused_norms, ledger[Fate::Mlp] > RealBytes()); left != 0; left &= left - 1)
     kept -= ledger[static_cast<Fate>(std::countr_zero(left))];
-  return RealBytes(kept);
+  return kept;
 }
 
 RealBytes kept_ops(const Model& model, const Layer& layer, const LayerLedger& ledger, const Training& training,
                    const Layout& layout) {
-  return RealBytes(kept_by_ops(LayerSizes<double>(model, layer, training, layout), ledger.total(), ledger[Fate::Core]));
+  const LayerSizes<double> sizes(model, layer, training, layout);
+  return RealBytes(kept_by_ops(sizes, ledger.total().value, ledger[Fate::Core].value));
 }
 
 RealBytes layer_checkpoint(const Model& model, const Training& training, const Layout& layout) {

@@ -41,25 +41,25 @@ inline constexpr std::size_t kFates = 16;
 /// Bytes that one layer keeps on one rank from its forward to its backward pass, per micro-batch, by their fate.
 class LayerLedger {
  public:
-  double& operator[](Fate fate) { return bytes_[static_cast<std::size_t>(fate)]; }
-  double operator[](Fate fate) const { return bytes_[static_cast<std::size_t>(fate)]; }
+  RealBytes& operator[](Fate fate) { return bytes_[static_cast<std::size_t>(fate)]; }
+  RealBytes operator[](Fate fate) const { return bytes_[static_cast<std::size_t>(fate)]; }
   /// Everything that backward of the FFN frees before backward of the mixer starts.
-  double ffn() const { return sum(Fate::FfnInput, Fate::Shared); }
-  double total() const { return sum(Fate::MixerInput, Fate::Masks); }
+  RealBytes ffn() const { return sum(Fate::FfnInput, Fate::Shared); }
+  RealBytes total() const { return sum(Fate::MixerInput, Fate::Masks); }
   /// All of it `times` over: from a token to the tokens of a micro-batch.
   void scale(double times) {
-    for (double& bytes : bytes_) bytes *= times;
+    for (RealBytes& bytes : bytes_) bytes = bytes * times;
   }
   bool operator==(const LayerLedger&) const = default;
 
  private:
-  double sum(Fate first, Fate last) const {
-    double bytes = 0;
+  RealBytes sum(Fate first, Fate last) const {
+    RealBytes bytes;
     for (auto fate = static_cast<std::size_t>(first); fate <= static_cast<std::size_t>(last); ++fate)
       bytes += bytes_[fate];
     return bytes;
   }
-  std::array<double, kFates> bytes_{};
+  std::array<RealBytes, kFates> bytes_{};
 };
 
 /// The ledger of one layer under the layout's tp, cp, ep, etp, micro_batch and sequence parallelism.
@@ -96,7 +96,7 @@ using Fates = std::uint32_t;
 /// Bytes of one layer that wait there: all that it keeps if whole layers go, else what is not left.
 [[nodiscard]] inline RealBytes offloaded_bytes(const LayerLedger& whole, const LayerLedger& left,
                                                const Offload& offload) {
-  return RealBytes(offload.layers > 0 ? whole.total() : whole.total() - left.total());
+  return offload.layers > 0 ? whole.total() : whole.total() - left.total();
 }
 
 /// By how much copies of `bytes` over the host link outlast the work that runs beside them; nothing: link unknown.

@@ -46,7 +46,7 @@ AttentionFit attention_fit(const Gpu& gpu, bool backward) { return backward ? ba
 
 Seconds attention_time(const AttentionFit& fit, const AttentionWork& w, bool backward) {
   if (attention_flops(w) <= Flops(0)) return Seconds(0);
-  return Seconds(attention_law<double>(fit, w, backward));
+  return attention_law<double>(fit, w, backward);
 }
 
 Seconds attention_forward_time(const Gpu& gpu, const AttentionWork& work) {
@@ -58,7 +58,7 @@ Seconds attention_backward_time(const Gpu& gpu, const AttentionWork& work) {
 }
 
 Seconds memory_bound_time(const Gpu& gpu, RealBytes bytes, double kernels) {
-  return Seconds(memory_bound_law<double>(gpu, bytes.value, kernels));
+  return memory_bound_law<double>(gpu, bytes.value, kernels);
 }
 
 }  // namespace plan

@@ -200,6 +200,7 @@ struct Calibration {
   double kernel_gap_us = calibrated::kernel_gap_us;  ///< host time to launch one kernel without CUDA graphs
   double eager_gap_us = calibrated::eager_gap_us;    ///< the same for operations launched one by one from Python
   double fixed_step_ms = calibrated::fixed_step_ms;  ///< per step: data, logging, gradient norm, host synchronisation
+  Seconds fixed_step() const { return Seconds(fixed_step_ms * 1e-3); }
   double allocator_reserve = 1;  ///< memory that the allocator cannot hand out again / what is usual
   bool operator==(const Calibration&) const = default;
 };

@@ -245,7 +245,7 @@ Seconds network_time(const Cluster& cluster, Collective op, RealBytes bytes, Gro
 
 }  // namespace
 
-Seconds CollectiveLaw::time() const { return Seconds(message_law<double>(*this, transfer.value, "")); }
+Seconds CollectiveLaw::time() const { return message_law<double>(*this, transfer.value, ""); }
 
 Seconds collective_time(const Cluster& cluster, Collective op, RealBytes bytes, Group group) {
   if (group.size <= 1 || bytes.value <= 0) return Seconds(0);
@@ -310,10 +310,10 @@ namespace {
 /// The law of one message of `size` bytes, `wire` of them a byte on the wire, corrected by what was measured at its
 /// size, at the share of that rate that training reaches.
 template <class V>
-V trained_message(const Cluster& cluster, const CollectiveLaw& law, Seconds measured, double wire, RealBytes size,
-                  double share) {
+SecondsOf<V> trained_message(const Cluster& cluster, const CollectiveLaw& law, Seconds measured, double wire,
+                             RealBytes size, double share) {
   if constexpr (std::is_same_v<V, double>) {
-    return measured.value / share;
+    return measured / share;
   } else {
     const char* origin = cluster.measured ? "profile" : "cluster";
     V transfer(law.transfer.value);
@@ -332,7 +332,7 @@ V trained_message(const Cluster& cluster, const CollectiveLaw& law, Seconds meas
 }  // namespace
 
 template <class V>
-V collective_seconds(const Cluster& cluster, Collective op, RealBytes bytes, Group group) {
+SecondsOf<V> collective_seconds(const Cluster& cluster, Collective op, RealBytes bytes, Group group) {
   const bool inside = group.inside(cluster.scale_up_size()) == group.size;
   const double share = inside ? cluster.calibration.scale_up : cluster.calibration.scale_out;
   CollectiveLaw law{};
@@ -340,26 +340,26 @@ V collective_seconds(const Cluster& cluster, Collective op, RealBytes bytes, Gro
   return trained_message<V>(cluster, law, collective_time(cluster, op, bytes, group), wire_factor(op, group.size),
                             bytes, share);
 }
-template double collective_seconds<double>(const Cluster&, Collective, RealBytes, Group);
+template Seconds collective_seconds<double>(const Cluster&, Collective, RealBytes, Group);
 template Traced collective_seconds<Traced>(const Cluster&, Collective, RealBytes, Group);
 
 template <class V>
-V send_seconds(const Cluster& cluster, RealBytes bytes, int stride, int ranks) {
+SecondsOf<V> send_seconds(const Cluster& cluster, RealBytes bytes, int stride, int ranks) {
   CollectiveLaw law{};
   if constexpr (!std::is_same_v<V, double>) law = send_law(cluster, bytes, stride, ranks);
   return trained_message<V>(cluster, law, send_time(cluster, bytes, stride, ranks), 1, bytes,
                             cluster.calibration.scale_out);
 }
-template double send_seconds<double>(const Cluster&, RealBytes, int, int);
+template Seconds send_seconds<double>(const Cluster&, RealBytes, int, int);
 template Traced send_seconds<Traced>(const Cluster&, RealBytes, int, int);
 
 template <class V>
-V hop_seconds(const Cluster& cluster, RealBytes bytes, std::size_t tier) {
+SecondsOf<V> hop_seconds(const Cluster& cluster, RealBytes bytes, std::size_t tier) {
   CollectiveLaw law{};
   if constexpr (!std::is_same_v<V, double>) law = hop_law(cluster, bytes, tier);
   return trained_message<V>(cluster, law, hop_time(cluster, bytes, tier), 1, bytes, cluster.calibration.scale_out);
 }
-template double hop_seconds<double>(const Cluster&, RealBytes, std::size_t);
+template Seconds hop_seconds<double>(const Cluster&, RealBytes, std::size_t);
 template Traced hop_seconds<Traced>(const Cluster&, RealBytes, std::size_t);
 
 const Tier& group_tier(const Cluster& cluster, Group group) {

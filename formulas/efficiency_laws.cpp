@@ -90,27 +90,27 @@ constexpr CatalogEntry kEntries[] = {
 // Each law on plain numbers: the function of the catalog with V = double, its equation with V = Traced.
 
 template <class V>
-V law_of(const GemmInput& in) {
+SecondsOf<V> law_of(const GemmInput& in) {
   const GemmFit fit{
       .t0 = Seconds(in.floor), .rate = FlopsPerSecond(in.rate), .bandwidth = BytesPerSecond(in.bandwidth)};
   return roofline_law<V>(fit, product_flops<V>({in.m, in.n, in.k}), symbol<V>("B", in.bytes, "bytes moved", ""));
 }
 
 template <class V>
-V law_of(const GroupedGemmInput& in) {
+SecondsOf<V> law_of(const GroupedGemmInput& in) {
   const GroupedGemmFit fit{Seconds(in.per_expert), FlopsPerSecond(in.rate), BytesPerSecond(in.bandwidth)};
   return grouped_law<V>(fit, {in.rows, in.n, in.k, in.experts}, RealBytes(in.bytes));
 }
 
 template <class V>
-V law_of(const AttentionInput& in) {
+SecondsOf<V> law_of(const AttentionInput& in) {
   const AttentionFit fit{
       .t0 = Seconds(in.floor), .rate = FlopsPerSecond(in.rate), .s0 = in.s0, .b0 = in.b0, .d0 = in.d0};
   return attention_law<V>(fit, {in.batch, in.seq, in.context, in.heads, in.dim, in.dim}, false);
 }
 
 template <class V>
-V law_of(const MemoryInput& in) {
+SecondsOf<V> law_of(const MemoryInput& in) {
   Gpu gpu;
   gpu.memory_efficiency = in.efficiency;
   gpu.memory_bandwidth = BytesPerSecond(in.bandwidth);
@@ -120,7 +120,7 @@ V law_of(const MemoryInput& in) {
 }
 
 template <class V>
-V law_of(const CollectiveInput& in) {
+SecondsOf<V> law_of(const CollectiveInput& in) {
   const V transfer = symbol<V>("S_w", in.wire, "bytes on the wire of one rank", "") /
                      symbol<V>("W", in.busbw, "bus bandwidth of the largest message", "");
   return message_law<V>({.alpha = Seconds(in.alpha), .transfer = {}, .p = in.p}, transfer, "");
@@ -134,11 +134,11 @@ std::string equation_of(const Input& any) {
 
 }  // namespace
 
-Seconds gemm(const GemmInput& in) { return Seconds(law_of<double>(in)); }
-Seconds grouped_gemm(const GroupedGemmInput& in) { return Seconds(law_of<double>(in)); }
-Seconds attention(const AttentionInput& in) { return Seconds(law_of<double>(in)); }
-Seconds memory_bound(const MemoryInput& in) { return Seconds(law_of<double>(in)); }
-Seconds collective(const CollectiveInput& in) { return Seconds(law_of<double>(in)); }
+Seconds gemm(const GemmInput& in) { return law_of<double>(in); }
+Seconds grouped_gemm(const GroupedGemmInput& in) { return law_of<double>(in); }
+Seconds attention(const AttentionInput& in) { return law_of<double>(in); }
+Seconds memory_bound(const MemoryInput& in) { return law_of<double>(in); }
+Seconds collective(const CollectiveInput& in) { return law_of<double>(in); }
 
 std::span<const CatalogEntry> efficiency_formulas() {
   static const std::array equations = {

@@ -133,7 +133,7 @@ RealBytes grouped_gemm_bytes(double experts, double rows, double n, double k, DT
 }
 
 Seconds roofline_time(const GemmFit& fit, Flops flops, RealBytes bytes) {
-  return Seconds(roofline_law<double>(fit, flops.value, bytes.value));
+  return roofline_law<double>(fit, flops.value, bytes.value);
 }
 
 GemmGrid make_gemm_grid(std::span<const double> m, std::span<const double> n, std::span<const double> k,
@@ -212,7 +212,7 @@ V share_of_rate(const char* name, double share, const char* meaning, const char*
 
 /// Seconds of a product whose dimensions suit the GPU's tiles, in a format that it multiplies in.
 template <class V>
-V aligned_gemm_law(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
+SecondsOf<V> aligned_gemm_law(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
   const auto& tables = gpu.gemm[index(dtype)];
   const bool own = !tables[index(orientation)].grid.empty();
   const GemmGrid& grid = tables[own ? index(orientation) : 0].grid;
@@ -225,33 +225,33 @@ V aligned_gemm_law(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientat
                                      "bytes: operands once, the result once", kShapeOrigin));
   }
   const double ratio = own ? 1 : gpu.orientation_ratio[index(dtype)][index(orientation)];
-  return product_flops<V>(shape) /
-         (symbol<V>("R", grid_rate(grid, fit, shape, dtype, orientation), "FLOP/s of this shape alone",
-                    kMeasuredKernels) *
-          share_of_rate<V>("o", ratio, "rate of this pass over the forward one's", kMeasuredKernels) *
-          share_of_rate<V>("z", gpu.sustained[index(dtype)], "share of it that a GPU at full power sustains",
-                           kMeasuredKernels));
+  return SecondsOf<V>(
+      product_flops<V>(shape) /
+      (symbol<V>("R", grid_rate(grid, fit, shape, dtype, orientation), "FLOP/s of this shape alone", kMeasuredKernels) *
+       share_of_rate<V>("o", ratio, "rate of this pass over the forward one's", kMeasuredKernels) *
+       share_of_rate<V>("z", gpu.sustained[index(dtype)], "share of it that a GPU at full power sustains",
+                        kMeasuredKernels)));
 }
 
 }  // namespace
 
 template <class V>
-V gemm_law(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
+SecondsOf<V> gemm_law(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
   dtype = supported(gpu, dtype);
-  if (shape.m * shape.n * shape.k * shape.batch <= 0) return V(0.0);
+  if (shape.m * shape.n * shape.k * shape.batch <= 0) return SecondsOf<V>(0.0);
   return aligned_gemm_law<V>(gpu, shape, dtype, orientation) /
          share_of_rate<V>("v", alignment_share(shape, dtype, orientation),
                           "share that rows off multiples of 16 bytes leave", kShapeOrigin);
 }
-template double gemm_law<double>(const Gpu&, const GemmShape&, DType, Orientation);
+template Seconds gemm_law<double>(const Gpu&, const GemmShape&, DType, Orientation);
 template Traced gemm_law<Traced>(const Gpu&, const GemmShape&, DType, Orientation);
 
 Seconds gemm_time(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
-  return Seconds(gemm_law<double>(gpu, shape, dtype, orientation));
+  return gemm_law<double>(gpu, shape, dtype, orientation);
 }
 
 template <class V>
-V grouped_gemm_law(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
+SecondsOf<V> grouped_gemm_law(const Gpu& gpu, const GemmShape& shape, DType dtype, Orientation orientation) {
   dtype = supported(gpu, dtype);
   const RealBytes bytes = grouped_gemm_bytes(shape.batch, shape.m, shape.n, shape.k, dtype, orientation);
   return grouped_law<V>(grouped_fit(gpu, dtype, orientation), shape, bytes);
@@ -261,7 +261,7 @@ template Traced grouped_gemm_law<Traced>(const Gpu&, const GemmShape&, DType, Or
 Seconds grouped_gemm_time(const Gpu& gpu, double experts, double rows, double n, double k, DType dtype,
                           Orientation orientation) {
   if (rows * n * k * experts <= 0) return Seconds(0);
-  return Seconds(grouped_gemm_law<double>(gpu, {rows, n, k, experts}, dtype, orientation));
+  return grouped_gemm_law<double>(gpu, {rows, n, k, experts}, dtype, orientation);
 }
 
 }  // namespace plan

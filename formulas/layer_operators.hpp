@@ -11,9 +11,9 @@
 /// (planner/layer_cost.hpp) takes them.
 namespace plan {
 
-/// Seconds of the three products of a linear.
+/// The three products of a linear.
 struct LinearTime {
-  double forward = 0, data = 0, weight = 0;
+  Seconds forward{}, data{}, weight{};
 };
 
 /// Bytes that PyTorch's chain of kernels reads and writes for one element where nothing fuses it, counted kernel by

@@ -68,7 +68,7 @@ class Keeper<double> {
  public:
   explicit Keeper(unsigned away) : away_(away) {}
   void keep(const Tensor& tensor, double bytes) {
-    if (!(tensor.offload & away_)) ledger_[tensor.fate] += bytes;
+    if (!(tensor.offload & away_)) ledger_[tensor.fate] += RealBytes(bytes);
   }
   LayerLedger& ledger() { return ledger_; }
 

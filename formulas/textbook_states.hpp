@@ -4,6 +4,7 @@
 
 #include "formulas/catalog_entry.hpp"
 #include "formulas/sources.hpp"
+#include "formulas/traced.hpp"
 #include "formulas/units.hpp"
 
 /// Bytes of weights, gradients and optimizer states on one rank (plan-formulas(7) C1). P is what tensor, pipeline
@@ -301,11 +302,11 @@ inline constexpr Formula kOffloadTime{
     source::kMegatron,        "fp32 gradients down, bf16 weights up; 12 phi P / d bytes leave the GPU."};
 /// Of the parameters whose states one rank owns. V: double, or Traced for who asks how.
 template <class V>
-constexpr V offload_law(const V& share, const V& owned, const V& link) {
-  return 6.0 * share * owned / link;
+constexpr SecondsOf<V> offload_law(const V& share, const V& owned, const V& link) {
+  return SecondsOf<V>(6.0 * share * owned / link);
 }
 [[nodiscard]] constexpr Seconds offload_time(const OffloadInput& in) {
-  return Seconds(offload_law(in.share, in.parameters / in.ranks, in.link));
+  return offload_law(in.share, in.parameters / in.ranks, in.link);
 }
 
 struct ClusterMemoryInput {

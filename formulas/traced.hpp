@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "formulas/real_bytes.hpp"
+#include "formulas/units.hpp"
+
 /// Laws that tell how they came to their number.
 ///
 /// A law is written once, as a template over its number V. With V = double it is plain arithmetic: what the search
@@ -68,8 +71,26 @@ class Traced {
   std::vector<TracedSymbol> symbols_{};
 };
 
+/// The plain number of any kind.
+template <class Number>
+requires std::is_arithmetic_v<Number>
+constexpr Number value_of(Number a) { return a; }
+template <class Tag>
+constexpr double value_of(Quantity<double, Tag> a) {
+  return a.value;
+}
+inline double value_of(const Traced& a) { return a.value(); }
+
 inline double larger(double a, double b) { return std::max(a, b); }
 inline double smaller(double a, double b) { return std::min(a, b); }
+template <class Tag>
+Quantity<double, Tag> larger(Quantity<double, Tag> a, Quantity<double, Tag> b) {
+  return std::max(a, b);
+}
+template <class Tag>
+Quantity<double, Tag> smaller(Quantity<double, Tag> a, Quantity<double, Tag> b) {
+  return std::min(a, b);
+}
 inline double rounded_up(double a) { return std::ceil(a); }
 /// (a^p + b^p)^(1/p): p = 1 is the sum, p -> infinity the larger of the two. 0 where both are.
 inline double soft_sum(double a, double b, double p) {
@@ -81,13 +102,19 @@ inline double soft_sum(double a, double b, double p) {
   return more * std::pow(1 + std::pow(ratio, p), 1 / p);
 }
 
-/// An input of a law under its letter; a bare number where nobody asks.
+/// What a law over V takes and gives in seconds or bytes: those, or the number that tells how it came about.
+template <class V>
+using SecondsOf = std::conditional_t<std::is_same_v<V, double>, Seconds, V>;
+template <class V>
+using BytesOf = std::conditional_t<std::is_same_v<V, double>, RealBytes, V>;
+
+/// An input of a law under its letter; a bare number or a quantity where nobody asks.
 template <class V, class Number>
 V symbol(const char* name, Number value, const char* meaning, const char* origin) {
-  if constexpr (std::is_same_v<V, double>)
-    return static_cast<double>(value);
+  if constexpr (!std::is_same_v<V, Traced>)
+    return static_cast<V>(value);
   else
-    return V(TracedSymbol{name, static_cast<double>(value), meaning, origin});
+    return V(TracedSymbol{name, static_cast<double>(value_of(value)), meaning, origin});
 }
 
 /// One of several inputs of a law that are alike: "r_3".
@@ -102,7 +129,7 @@ V symbol(const char* name, int number, double value, const char* meaning, const 
 /// A law within a larger one, where it stands under a letter and is told apart: inside, letters may mean other things.
 template <class V>
 V lettered(const char* name, const V& law, const char* meaning, const char* unit) {
-  if constexpr (std::is_same_v<V, double>)
+  if constexpr (!std::is_same_v<V, Traced>)
     return law;
   else
     return law.value() == 0
@@ -113,16 +140,12 @@ V lettered(const char* name, const V& law, const char* meaning, const char* unit
 /// One of several laws that are alike: "t_3", with words that only an explanation asks for.
 template <class V, class Words>
 V lettered(const char* name, int number, const V& law, const Words& meaning, const char* unit) {
-  if constexpr (std::is_same_v<V, double>)
+  if constexpr (!std::is_same_v<V, Traced>)
     return law;
   else
     return law.value() == 0 ? V(0.0)
                             : V(TracedSymbol{std::string(name) + "_" + std::to_string(number), law.value(), meaning(),
                                              "", std::make_shared<const Traced>(law), unit});
 }
-
-/// The plain number of either kind.
-inline double value_of(double a) { return a; }
-inline double value_of(const Traced& a) { return a.value(); }
 
 }  // namespace plan

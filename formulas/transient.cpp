@@ -115,39 +115,41 @@ V attention_backward(const LayerSizes<V>& n) {
 double eager_loss_bytes(int tp) { return tp > 1 ? 16 : 12; }
 
 template <class V>
-LayerTransientOf<V> transient_of(const LayerSizes<V>& n) {
-  LayerTransientOf<V> out;
-  out.forward = context_buffers(n);
-  if (n.layer.ffn == Ffn::Dense) out.ffn_backward = dense_backward(n);
+LayerTransientOf<BytesOf<V>> transient_of(const LayerSizes<V>& n) {
+  using Held = BytesOf<V>;
+  LayerTransientOf<Held> out;
+  out.forward = Held(context_buffers(n));
+  if (n.layer.ffn == Ffn::Dense) out.ffn_backward = Held(dense_backward(n));
   if (n.layer.ffn == Ffn::Moe) {
-    const V experts = moe_forward(n);
-    out.forward = n.layout.cp > 1 ? larger(lettered<V>("a", out.forward, "keys and values of other ranks", "bytes"),
-                                           lettered<V>("x", experts, "dispatched tokens", "bytes"))
+    const Held experts(moe_forward(n));
+    out.forward = n.layout.cp > 1 ? larger(lettered("a", out.forward, "keys and values of other ranks", "bytes"),
+                                           lettered("x", experts, "dispatched tokens", "bytes"))
                                   : experts;
-    out.ffn_backward = moe_backward(n);
+    out.ffn_backward = Held(moe_backward(n));
   }
-  out.attention_backward = attention_backward(n);
+  out.attention_backward = Held(attention_backward(n));
   return out;
 }
 
 /// Logits of the loss, in elements, and what is kept and needed of them, by the kind of loss.
 template <class V>
-void fill_loss(HeadMemoryOf<V>& out, V& gradient, const RankSizes<V>& n, const V& logits) {
+void fill_loss(HeadMemoryOf<BytesOf<V>>& out, BytesOf<V>& gradient, const RankSizes<V>& n, const V& logits) {
+  using Held = BytesOf<V>;
   const Stack& stack = n.training.stack;
   const bool split = stack.vocab_parallel_loss;
-  const V& e = n.element;
+  const Held e(n.element), fp32(4.0);
   switch (stack.cross_entropy) {
     case CrossEntropy::FusedInPlace: out.logits = out.loss = gradient = e * logits; break;
     case CrossEntropy::Unfused:
-      out.logits = 4 * logits;
-      out.loss = ((stack.loss_in_place ? 4 : 8) + e) * logits;
+      out.logits = fp32 * logits;
+      out.loss = (Held(stack.loss_in_place ? 4.0 : 8.0) + e) * logits;
       gradient = e * logits;
       break;
     case CrossEntropy::Eager:
       // Whole logits belong to the model's output, which the training loop holds. Split ones are let go, but fp32
       // gradients do not fit where 16-bit logits lay.
-      out.logits = split ? 4 * logits : (e + 4) * logits;
-      out.loss = split ? eager_loss_bytes(n.layout.tp) * logits : (e + eager_loss_bytes(1)) * logits;
+      out.logits = split ? fp32 * logits : (e + fp32) * logits;
+      out.loss = split ? Held(eager_loss_bytes(n.layout.tp)) * logits : (e + Held(eager_loss_bytes(1))) * logits;
       if (split) out.hole = e * logits;
       gradient = e * logits;
       break;
@@ -157,40 +159,42 @@ void fill_loss(HeadMemoryOf<V>& out, V& gradient, const RankSizes<V>& n, const V
       gradient = e * logits;
       break;
     case CrossEntropy::FusedFp32:
-      out.logits = 4 * logits;
-      out.loss = (4 + e) * logits;
-      gradient = 4 * logits;
+      out.logits = fp32 * logits;
+      out.loss = (fp32 + e) * logits;
+      gradient = fp32 * logits;
       break;
     case CrossEntropy::Chunked:
       constexpr double kChunks = 8;
-      out.loss = (stack.fused_pointwise ? 2 * e : V(eager_loss_bytes(1))) * logits / kChunks;
-      out.loss = out.loss + 4 * shard(n);  // gradient of the head's input, in fp32
+      out.loss = (stack.fused_pointwise ? 2 * e : Held(eager_loss_bytes(1))) * logits / kChunks;
+      out.loss = out.loss + fp32 * shard(n);  // gradient of the head's input, in fp32
       gradient = out.loss;
       break;
   }
 }
 
 template <class V>
-HeadMemoryOf<V> head_of(const RankSizes<V>& n) {
+HeadMemoryOf<BytesOf<V>> head_of(const RankSizes<V>& n) {
+  using Held = BytesOf<V>;
   const Layout& layout = n.layout;
   const bool split = n.training.stack.vocab_parallel_loss;
   const V rows = symbol<V>("V", vocab_rows(n.model, n.training, layout), "rows of the head on the rank", kShapeOrigin);
   const V logits = split ? n.tokens * rows : n.tokens * rows * n.t;
-  HeadMemoryOf<V> out;
-  if (layout.sequence_parallel) out.resident = n.element * (n.tokens * n.hidden);
-  out.saved = 2 * n.element * shard(n) + (n.model.norm == Norm::Layer ? 8 : 4) * n.tokens / n.r;
-  V gradient = 0.0;
+  const Held e(n.element);
+  HeadMemoryOf<Held> out;
+  if (layout.sequence_parallel) out.resident = e * (n.tokens * n.hidden);
+  out.saved = 2 * e * shard(n) + Held(n.model.norm == Norm::Layer ? 8.0 : 4.0) * n.tokens / n.r;
+  Held gradient(0.0);
   fill_loss(out, gradient, n, logits);
   if (!split && layout.tp > 1) {
     // The local slice stands beside the whole, which was put together from the pieces of a gather, which came out of a
     // flat buffer of NCCL's (c10d, ProcessGroupNCCL::allgather): 16-bit blocks, too small for fp32 gradients.
-    out.loss = out.loss + n.element * logits / n.t;
-    out.hole = out.hole + n.element * logits * (2 - 1 / n.t);
+    out.loss = out.loss + e * logits / n.t;
+    out.hole = out.hole + e * logits * (2 - 1 / n.t);
   } else if (!split) {
-    out.loss = out.loss + n.element * logits;  // labels are shifted against a copy (transformers, ForCausalLMLoss)
+    out.loss = out.loss + e * logits;  // labels are shifted against a copy (transformers, ForCausalLMLoss)
   }
-  out.backward = gradient + n.element * (n.tokens * n.hidden);
-  if (layout.sequence_parallel) out.backward = out.backward + n.element * shard(n);  // input gradient, reduced
+  out.backward = gradient + e * (n.tokens * n.hidden);
+  if (layout.sequence_parallel) out.backward = out.backward + e * shard(n);  // input gradient, reduced
   return out;
 }
 

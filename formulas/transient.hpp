@@ -13,30 +13,30 @@
 
 namespace plan {
 
-/// Alive only while one layer runs (plan-formulas(7) D6 b-e). V: double, or Traced for who asks how.
-template <class V>
+/// Alive only while one layer runs (plan-formulas(7) D6 b-e). Held: RealBytes, or Traced for who asks how.
+template <class Held>
 struct LayerTransientOf {
-  V forward = 0.0;             ///< MoE dispatcher, key-value buffers of context parallelism
-  V ffn_backward = 0.0;        ///< incoming gradient, gradient of the activation's input
-  V attention_backward = 0.0;  ///< gradients in and out, fp32 dQ accumulator, expanded dK and dV
+  Held forward{0.0};             ///< MoE dispatcher, key-value buffers of context parallelism
+  Held ffn_backward{0.0};        ///< incoming gradient, gradient of the activation's input
+  Held attention_backward{0.0};  ///< gradients in and out, fp32 dQ accumulator, expanded dK and dV
 };
-using LayerTransient = LayerTransientOf<double>;
+using LayerTransient = LayerTransientOf<RealBytes>;
 [[nodiscard]] LayerTransient layer_transient(const Model& model, const Layer& layer, const Training& training,
                                              const Layout& layout);
 [[nodiscard]] LayerTransientOf<Traced> traced_transient(const Model& model, const Layer& layer,
                                                         const Training& training, const Layout& layout);
 
 /// What the head and its loss keep and need, per micro-batch (plan-formulas(7) D6 a).
-template <class V>
+template <class Held>
 struct HeadMemoryOf {
-  V saved = 0.0;     ///< inputs of final norm and head
-  V logits = 0.0;    ///< what the loss keeps for its backward pass
-  V loss = 0.0;      ///< logits in all their copies at the loss's own peak
-  V hole = 0.0;      ///< freed logits whose place is too small for their gradients: reserved, not allocated
-  V backward = 0.0;  ///< logits' gradient with the head's input gradient, whole and scattered
-  V resident = 0.0;  ///< head input gathered over sequence parallel ranks, a buffer kept once used
+  Held saved{0.0};     ///< inputs of final norm and head
+  Held logits{0.0};    ///< what the loss keeps for its backward pass
+  Held loss{0.0};      ///< logits in all their copies at the loss's own peak
+  Held hole{0.0};      ///< freed logits whose place is too small for their gradients: reserved, not allocated
+  Held backward{0.0};  ///< logits' gradient with the head's input gradient, whole and scattered
+  Held resident{0.0};  ///< head input gathered over sequence parallel ranks, a buffer kept once used
 };
-using HeadMemory = HeadMemoryOf<double>;
+using HeadMemory = HeadMemoryOf<RealBytes>;
 [[nodiscard]] HeadMemory head_memory(const Model& model, const Training& training, const Layout& layout);
 [[nodiscard]] HeadMemoryOf<Traced> traced_head(const Model& model, const Training& training, const Layout& layout);
 
@@ -119,7 +119,7 @@ inline constexpr double kGroupedGemmStreams = 4;
 }
 /// Allocated beside everything counted here: random states, scalars, small tables. What is left of
 /// Megatron's measured static memory after states and workspaces: 2.0, 3.1 and 4.0 MiB on three stacks.
-inline constexpr double kStaticResidue = 3.0 * kMiB;
+inline constexpr RealBytes kStaticResidue{3.0 * kMiB};
 
 /// What the caching allocator holds beyond what is allocated, of all that is: segments that hold both live and freed
 /// blocks. Reserved peaks of 19 runs without expandable segments lie 2.8 to 9.3 % above the allocated ones (SimuMax,

@@ -124,7 +124,7 @@ Phase CostModel::selective_recompute(int kind, std::uint16_t modules) const {
     const LayerCost& layer = layers_[static_cast<std::size_t>(kind)];
     if (keeps_products_[static_cast<std::size_t>(kind)]) return {.compute = kOpsRebuilt * layer.forward.compute};
     return {.compute = layer.forward.compute - selective_recompute(kind, kRecomputeCoreAttention).compute -
-                       (prunes_ ? layer.last.compute : 0)};
+                       (prunes_ ? layer.last.compute : Seconds())};
   }
   // The whole MoE block includes its activations and shared experts.
   if (modules & kRecomputeMoe)

@@ -8,16 +8,17 @@
 #include "formulas/communication.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/real_bytes.hpp"
+#include "formulas/traced.hpp"
 #include "planner/estimate.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {
 
-/// Seconds of one phase of one micro-batch, by what they go to. Communication counts where it is exposed.
+/// Time of one phase of one micro-batch, by what it goes to. Communication counts where it is exposed.
 struct Phase {
-  double compute = 0, tp = 0, cp = 0, ep = 0;
+  Seconds compute{}, tp{}, cp{}, ep{};
 
-  constexpr double total() const { return compute + tp + cp + ep; }
+  constexpr Seconds total() const { return compute + tp + cp + ep; }
   constexpr Phase& operator+=(const Phase& o) {
     compute += o.compute, tp += o.tp, cp += o.cp, ep += o.ep;
     return *this;
@@ -49,7 +50,7 @@ struct Message {
 /// Seconds of one such exchange, of which `all_to_all` is what the collective takes. V: double, or Traced for who asks
 /// how.
 template <class V>
-V exchange_seconds(const Cluster& cluster, const Exchange& exchange, const V& all_to_all);
+SecondsOf<V> exchange_seconds(const Cluster& cluster, const Exchange& exchange, const SecondsOf<V>& all_to_all);
 /// Slow-down of a collective between the products of a layer: an all-reduce, which reads and writes all that it sums,
 /// shares memory and SMs with them; halves of one, as sequence parallelism has them, run as alone.
 [[nodiscard]] inline double beside_products(const Calibration& fit, Collective op) {
@@ -61,19 +62,18 @@ struct LayerCost {
   Phase forward{};
   Phase backward_input{};
   Phase backward_weight{};
-  double split_penalty = 0;  ///< extra tp time when a schedule separates weight gradients from input gradients
-  Phase last{};              ///< part of `forward`: the layer's last product, which no backward pass reads
-  RealBytes offloaded{};     ///< sent to the host in forward and fetched in backward
+  Seconds split_penalty{};  ///< extra tp time when a schedule separates weight gradients from input gradients
+  Phase last{};             ///< part of `forward`: the layer's last product, which no backward pass reads
+  RealBytes offloaded{};    ///< sent to the host in forward and fetched in backward
   /// Where another micro-batch runs beside this one: what is left exposed of the all-to-alls of both passes, or, if the
   /// host needs longer to launch the pair than the GPU to run it, by how much.
-  double paired_ep = 0;
+  Seconds paired_ep{};
   double waiting = 0;  ///< largest share of a pass, or of a pair of them, that the GPU waits for the host's launches
   std::vector<Message> messages{};
-  /// Seconds of a micro-batch that another one beside it cannot hide.
-  double least() const {
-    return (forward + backward_input + backward_weight).total() + std::min(0.0, paired_ep) - forward.ep -
-           backward_input.ep;
-  }
+  /// All of it, one micro-batch after the other.
+  Phase work() const { return forward + backward_input + backward_weight; }
+  /// Time of a micro-batch that another one beside it cannot hide.
+  Seconds least() const { return work().total() + std::min(Seconds(), paired_ep) - forward.ep - backward_input.ep; }
 };
 
 /// How a layer is split: what LayerCost depends on. Layouts that agree here share their layer costs.

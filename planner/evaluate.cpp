@@ -28,7 +28,7 @@ Hops hand_overs(const Problem& problem, const Layout& layout) {
   const RealBytes bytes = hand_over_bytes(problem, layout);
   std::vector<Seconds> by_tier;
   for (std::size_t tier = 0; tier <= problem.cluster.tiers.size(); ++tier)
-    by_tier.push_back(Seconds(hop_seconds<double>(problem.cluster, bytes, tier)));
+    by_tier.push_back(hop_seconds<double>(problem.cluster, bytes, tier));
   std::vector<Seconds> each;
   for (const std::size_t tier : hop_tiers(problem.cluster, layout)) each.push_back(by_tier[tier]);
   return Hops(each);
@@ -131,7 +131,7 @@ Evaluator::HostWait Evaluator::host_wait(const StageCost& work, const StageConte
   }
   if (offload.layers > 0 && layers > 0) bytes = bytes * std::min(1.0, offload.layers / layers);
   const BytesPerSecond link = problem_of(content).cluster.gpu.host_link;
-  const auto stall = [&](double beside) { return offload_stall(bytes, link, Seconds(beside)).value; };
+  const auto stall = [&](Seconds beside) { return offload_stall(bytes, link, beside); };
   return {stall(work.forward.total()), stall(work.backward_input.total() + work.backward_weight.total())};
 }
 
@@ -147,9 +147,9 @@ StageCost Evaluator::run_work(const StageContent& content) const {
   if (spread || content.head) add_block(sum, costs.head(), spread ? visits / layout_.pp : visits);
   if (spread) {
     const SpreadMessages said = spread_messages(problem_, layout_);
-    sum.forward.tp += said.forward.value, sum.backward_input.tp += said.backward.value;
+    sum.forward.tp += said.forward, sum.backward_input.tp += said.backward;
   }
-  if (problem_.training.stack.ep_overlap && !pairs_micro_batches(layout_.schedule) && sum.forward.ep > 0) {
+  if (problem_.training.stack.ep_overlap && !pairs_micro_batches(layout_.schedule) && sum.forward.ep > Seconds()) {
     const double alone = passes_alone(pipeline_);
     for (Phase* pass : {&sum.forward, &sum.backward_input})
       pass->ep = alone * pass->ep + (1 - alone) * sum.paired_ep / 2;
@@ -164,7 +164,7 @@ StageCost Evaluator::run_cost(const StageContent& content) const {
   return sum;
 }
 
-double Evaluator::bottleneck_host_wait() const {
+Seconds Evaluator::bottleneck_host_wait() const {
   const StageContent& content = stages().contents[content_of(bottleneck_)];
   const HostWait wait = host_wait(run_work(content), content);
   return wait.forward + wait.backward;
@@ -193,13 +193,13 @@ Evaluator::Started Evaluator::start_recompute(const Recompute& choice) {
     const StageContent& content = stages().contents[i];
     stage_costs_[i].recompute = recompute_cost(content, recompute_of(content, choice));
   }
-  double slowest = -1;
+  Seconds slowest(-1);
   for (const Segment& segment : placement_->segments)
-    if (const double work = stage_costs_[static_cast<std::size_t>(segment.content)].total(); work > slowest)
+    if (const Seconds work = stage_costs_[static_cast<std::size_t>(segment.content)].total(); work > slowest)
       slowest = work, bottleneck_ = segment.first;
   busy_ = {};
   if (!pairs_micro_batches(layout_.schedule))  // a pair of micro-batches may take less than their work
-    busy_ = Seconds(kBelow * static_cast<double>(pipeline_.micro_batches) * slowest * (1 + straggler_));
+    busy_ = kBelow * static_cast<double>(pipeline_.micro_batches) * slowest * (1 + straggler_);
   return Started(*this);
 }
 
@@ -208,10 +208,10 @@ void Evaluator::finish_recompute() {
   times_.clear();
   for (const Segment& segment : placement_->segments) {
     const StageCost& cost = stage_costs_[static_cast<std::size_t>(segment.content)];
-    StageTime time{.forward = Seconds(cost.forward.total()),
-                   .backward_input = Seconds(cost.backward_input.total() + cost.recompute.total()),
-                   .backward_weight = Seconds(cost.backward_weight.total())};
-    if (pairs && cost.forward.ep > 0) time.pair = Seconds(cost.pair().total() + cost.recompute.total());
+    StageTime time{.forward = cost.forward.total(),
+                   .backward_input = cost.backward_input.total() + cost.recompute.total(),
+                   .backward_weight = cost.backward_weight.total()};
+    if (pairs && cost.forward.ep > Seconds()) time.pair = cost.pair().total() + cost.recompute.total();
     times_.insert(times_.end(), static_cast<std::size_t>(segment.ranks), time);
   }
   run_ = plan::pipeline_time(pipeline_, times_, hops_);
@@ -224,7 +224,7 @@ Phase Evaluator::bottleneck_work() const {
 }
 
 double Evaluator::bottleneck_times() const {
-  return run_.busy.value / (bottleneck_work().total() + stage_costs_[content_of(bottleneck_)].recompute.total());
+  return run_.busy / (bottleneck_work().total() + stage_costs_[content_of(bottleneck_)].recompute.total());
 }
 
 /// The busy time splits as the bottleneck's own micro-batches do.
@@ -233,11 +233,11 @@ void Evaluator::set_base() {
   const Phase work = bottleneck_work();
   const double share = bottleneck_times();
   base_ = {};
-  base_.compute = Seconds(share * work.compute);
-  base_.recompute = Seconds(share * cost.recompute.total());
-  base_.tp = Seconds(share * work.tp);
-  base_.cp = Seconds(share * work.cp);
-  base_.ep = Seconds(share * work.ep);
+  base_.compute = share * work.compute;
+  base_.recompute = share * cost.recompute.total();
+  base_.tp = share * work.tp;
+  base_.cp = share * work.cp;
+  base_.ep = share * work.ep;
   base_.pp = run_.hop;
   base_.bubble = run_.bubble;
   passes_ = static_cast<double>(sharding_passes(pipeline_));
@@ -260,9 +260,9 @@ double Evaluator::held_by(int rank) const { return held(pipeline_, rank); }
 
 Terms Evaluator::terms(const Exposed& exposed) const {
   Terms terms = base_;
-  terms.dp = Seconds(exposed.reduce + exposed.gather + exposed.table);
-  terms.optimizer = Seconds(exposed.optimizer + problem_.cluster.calibration.fixed_step_ms * 1e-3);
-  terms.straggler = Seconds(terms.total().value * straggler_);
+  terms.dp = exposed.reduce + exposed.gather + exposed.table;
+  terms.optimizer = exposed.optimizer + problem_.cluster.calibration.fixed_step();
+  terms.straggler = terms.total() * straggler_;
   return terms;
 }
 

@@ -24,39 +24,39 @@ inline constexpr double kBelow = 0.999999;
 /// Time of one rank content for one micro-batch.
 struct StageCost {
   Phase forward{}, backward_input{}, backward_weight{}, recompute{};
-  double paired_ep = 0;
+  Seconds paired_ep{};
   /// Forward and backward without recomputation: of one micro-batch after the other, or of two at once, of which one
   /// computes while the other sends to its experts.
   Phase work() const { return forward + backward_input + backward_weight; }
   Phase pair() const {
     Phase both = work();
-    if (forward.ep > 0) both.ep = paired_ep;
+    if (forward.ep > Seconds()) both.ep = paired_ep;
     return both;
   }
-  double backward() const { return backward_input.total() + backward_weight.total() + recompute.total(); }
-  double total() const { return forward.total() + backward(); }
+  Seconds backward() const { return backward_input.total() + backward_weight.total() + recompute.total(); }
+  Seconds total() const { return forward.total() + backward(); }
 };
 
-/// Data-parallel work of one rank content, seconds per step. V: double, or Traced for who asks how.
-template <class V>
+/// Data-parallel work of one rank content, per step. Time: Seconds, or Traced for who asks how.
+template <class Time>
 struct ShardingPrice {
-  V reduce = 0.0;     ///< gradient reduction, all of it once
-  V gather = 0.0;     ///< parameter gathering, all of it once
-  V refetch = 0.0;    ///< the gathering again where layers are recomputed whole, before their backward passes
-  V table = 0.0;      ///< sum of the embedding's gradients that first and last stage hold
-  V optimizer = 0.0;  ///< the optimizer step
+  Time reduce{0.0};     ///< gradient reduction, all of it once
+  Time gather{0.0};     ///< parameter gathering, all of it once
+  Time refetch{0.0};    ///< the gathering again where layers are recomputed whole, before their backward passes
+  Time table{0.0};      ///< sum of the embedding's gradients that first and last stage hold
+  Time optimizer{0.0};  ///< the optimizer step
   ShardingPrice& operator+=(const ShardingPrice& o) {
     reduce = reduce + o.reduce, gather = gather + o.gather, refetch = refetch + o.refetch, table = table + o.table;
     optimizer = optimizer + o.optimizer;
     return *this;
   }
 };
-using DataParallel = ShardingPrice<double>;
+using DataParallel = ShardingPrice<Seconds>;
 
-/// What data parallelism and the optimizer leave exposed, seconds per step.
-template <class V>
+/// What data parallelism and the optimizer leave exposed, per step.
+template <class Time>
 struct ExposedSharding {
-  V reduce = 0.0, gather = 0.0, table = 0.0, optimizer = 0.0;
+  Time reduce{0.0}, gather{0.0}, table{0.0}, optimizer{0.0};
 };
 
 /// One kind of message that a rank sends for data parallelism.
@@ -66,7 +66,7 @@ struct ShardingMessage {
   What what = What::Reduce;
   Collective op = Collective::AllReduce;
   Group group{};
-  double bytes = 0;   ///< full size of what one pass moves
+  RealBytes bytes{};  ///< full size of what one pass moves
   double passes = 1;  ///< of a step
   double parts = 1;   ///< messages of a pass
 };
@@ -153,7 +153,7 @@ class Evaluator {
   /// as one after the other, and how many of them the step takes; after recompute().
   int bottleneck() const { return bottleneck_; }
   /// Of that work's compute, what waits for activations on their way to host memory and back.
-  double bottleneck_host_wait() const;
+  Seconds bottleneck_host_wait() const;
   Phase bottleneck_work() const;
   double bottleneck_times() const;
   std::span<const StageTime> times() const { return times_; }
@@ -204,8 +204,8 @@ class Evaluator {
 
   /// The messages behind that price, of one content; after place().
   ShardingMessages sharding_messages(const Layout& layout, const StageSums& sums, const StageContent& content) const;
-  /// Seconds of one pass of a message, all siblings of its group at once.
-  double pass_time(const ShardingMessage& message, const StageContent& content) const {
+  /// Time of one pass of a message, all siblings of its group at once.
+  Seconds pass_time(const ShardingMessage& message, const StageContent& content) const {
     if (known_ == nullptr) return pass_law<double>(message, content);
     return known_->of(message.op, message.bytes, message.parts, message.group,
                       [&] { return pass_law<double>(message, content); });
@@ -233,17 +233,17 @@ class Evaluator {
   /// What of the data parallelism of a stage whose layers differ goes block by block, and what waits for its last
   /// micro-batch.
   struct Moved {
-    double blocks = 0;  ///< exposed seconds of layers under ZeRO-3
+    Seconds blocks{};  ///< exposed, of layers under ZeRO-3
     bool all_blocks = true;
     DataParallel late{};  ///< of all other layers
-    double repeated = 0;  ///< of its reductions, under ZeRO-2
+    Seconds repeated{};   ///< of its reductions, under ZeRO-2
   };
   Moved moved_of_runs(const StageRuns& runs) const;
   /// Where `instant` is given, it gets the name of the moment at which the rank peaks.
   StageMemory memory_of_runs(const StageRuns& runs, int rank, const char** instant = nullptr) const;
 
  private:
-  using Exposed = ExposedSharding<double>;
+  using Exposed = ExposedSharding<Seconds>;
 
   /// All that the hand-overs of a split depend on beside it.
   struct HopsOf {
@@ -305,9 +305,9 @@ class Evaluator {
     const StageRuns* runs = runs_of(content);
     return runs == nullptr ? run_cost(content) : cost_of_runs(*runs);
   }
-  /// Seconds that a pass waits for them, forward and backward.
+  /// What a pass waits for them, forward and backward.
   struct HostWait {
-    double forward = 0, backward = 0;
+    Seconds forward{}, backward{};
   };
   HostWait host_wait(const StageCost& work, const StageContent& content) const;
   StageCost run_work(const StageContent& run) const;
@@ -319,12 +319,13 @@ class Evaluator {
   Exposed exposed(const Layout& layout, std::span<const DataParallel> prices) const;
   /// What an axis hides of `price` where blocks are gathered one by one.
   template <class V>
-  V block_exposed(const StageCost& cost, const ShardingPrice<V>& price, double layers, bool rebuilt) const;
+  SecondsOf<V> block_exposed(const StageCost& cost, const ShardingPrice<SecondsOf<V>>& price, double layers,
+                             bool rebuilt) const;
   template <class V, class PriceOf>
-  ExposedSharding<V> exposed_law(const Layout& layout, const PriceOf& price_of) const;
+  ExposedSharding<SecondsOf<V>> exposed_law(const Layout& layout, const PriceOf& price_of) const;
   template <class V>
-  ShardingPrice<V> priced(const Layout& layout, const StageSums& sums, const StageContent& content,
-                          RealBytes least_bytes) const;
+  ShardingPrice<SecondsOf<V>> priced(const Layout& layout, const StageSums& sums, const StageContent& content,
+                                     RealBytes least_bytes) const;
   Terms terms(const Exposed& exposed) const;
   std::size_t content_of(int rank) const {
     return static_cast<std::size_t>(stages().content_of[static_cast<std::size_t>(rank)]);
@@ -337,9 +338,9 @@ class Evaluator {
                         std::span<const DataParallel> prices) const;
 
   template <class V>
-  V pass_law(const ShardingMessage& message, const StageContent& content) const;
+  SecondsOf<V> pass_law(const ShardingMessage& message, const StageContent& content) const;
   template <class V>
-  V list_copies(const ShardingMessage& message, const Cluster& cluster) const;
+  SecondsOf<V> list_copies(const ShardingMessage& message, const Cluster& cluster) const;
 
   const Problem& problem_;
   const CostModel& costs_;

@@ -29,39 +29,42 @@ void keep_longer(V& longest, const V& other) {
 
 /// ZeRO-3: the next block's gather hides under this block's compute, forward and backward.
 template <class V>
-V Evaluator::block_exposed(const StageCost& cost, const ShardingPrice<V>& price, double layers, bool rebuilt) const {
+SecondsOf<V> Evaluator::block_exposed(const StageCost& cost, const ShardingPrice<SecondsOf<V>>& price, double layers,
+                                      bool rebuilt) const {
+  using Time = SecondsOf<V>;
   const V tax = tax_of<V>(problem_);
   const bool overlaps = problem_.training.stack.overlap_param_gather;
-  const auto hide = [&](const V& comm, const V& compute) {
+  const auto hide = [&](const Time& comm, const Time& compute) {
     if (!overlaps) return comm;
-    return larger(V(0.0), comm - compute) + tax * smaller(comm, compute);
+    return larger(Time(0.0), comm - compute) + tax * smaller(comm, compute);
   };
   const V blocks = symbol<V>("B", std::max(1.0, layers), "layers of the stage", "layout");
-  const V forward = symbol<V>("f", cost.forward.total(), "seconds of its forward pass", "plan explain compute");
-  const V backward = symbol<V>("b", cost.backward(), "seconds of its backward pass", "plan explain compute");
-  const V first = problem_.training.stack.reshard_after_forward ? price.gather : V(0.0);
-  const V again = first + price.reduce + (rebuilt ? price.refetch : V(0.0));
+  const Time forward = symbol<Time>("f", cost.forward.total(), "seconds of its forward pass", "plan explain compute");
+  const Time backward = symbol<Time>("b", cost.backward(), "seconds of its backward pass", "plan explain compute");
+  const Time first = problem_.training.stack.reshard_after_forward ? price.gather : Time(0.0);
+  const Time again = first + price.reduce + (rebuilt ? price.refetch : Time(0.0));
   return blocks * (hide(price.gather / blocks, forward / blocks) + hide(again / blocks, backward / blocks));
 }
-template double Evaluator::block_exposed<double>(const StageCost&, const DataParallel&, double, bool) const;
+template Seconds Evaluator::block_exposed<double>(const StageCost&, const DataParallel&, double, bool) const;
 
 template <class V, class PriceOf>
-ExposedSharding<V> Evaluator::exposed_law(const Layout& layout, const PriceOf& price_of) const {
+ExposedSharding<SecondsOf<V>> Evaluator::exposed_law(const Layout& layout, const PriceOf& price_of) const {
+  using Time = SecondsOf<V>;
   const Stack& stack = problem_.training.stack;
   const V tax = tax_of<V>(problem_);
   // Interleaved chunks reduce (and fetch) one by one, aligned over the ranks: all but the last hide under the others'
   // micro-batches, which pass group by group.
   const bool by_chunk = schedule_row(layout.schedule).passes == Passes::EachGroup;
   const double last = by_chunk ? 1.0 / layout.vp : 1.0, others = by_chunk ? (1 - last) * pipeline_.group : 0;
-  const auto expose = [&](const V& comm, const V& pass, const V& slack, bool overlap) {
+  const auto expose = [&](const Time& comm, const Time& pass, const Time& slack, bool overlap) {
     if (!overlap) return comm;
-    const V early = smaller((1 - last) * comm, others * pass);
-    const V hidden = early + smaller(comm - early, slack);
+    const Time early = smaller((1 - last) * comm, others * pass);
+    const Time hidden = early + smaller(comm - early, slack);
     return comm - hidden + tax * hidden;
   };
   const V passes = symbol<V>("n", passes_, "passes of a step", "schedule");
-  ExposedSharding<V> worst;
-  double before_forward = 0, before_backward = 0;  // work of earlier ranks: slack before this rank is waited for
+  ExposedSharding<Time> worst;
+  Seconds before_forward, before_backward;  // work of earlier ranks: slack before this rank is waited for
   auto holder = placement_->holders.begin();
   for (const Segment& segment : placement_->segments) {
     const auto content = static_cast<std::size_t>(segment.content);
@@ -75,7 +78,7 @@ ExposedSharding<V> Evaluator::exposed_law(const Layout& layout, const PriceOf& p
       }
       ++holder;
     }
-    const ShardingPrice<V>& price = price_of(content);
+    const ShardingPrice<Time>& price = price_of(content);
     const Layout& own = layout_of(stages().contents[content], layout);
     const StageRuns* runs = runs_of(stages().contents[content]);
     keep_longer(worst.optimizer, price.optimizer);
@@ -87,18 +90,19 @@ ExposedSharding<V> Evaluator::exposed_law(const Layout& layout, const PriceOf& p
     }
     // Rank 0 hides its buckets under its own last backward pass, later ranks under the drain of the pipeline:
     // of equal ones the first has the least time.
-    const V backward = symbol<V>("b", cost.backward(), "seconds of the stage's backward pass", "plan explain compute");
-    const V forward =
-        symbol<V>("f", cost.forward.total(), "seconds of the stage's forward pass", "plan explain compute");
+    const Time backward =
+        symbol<Time>("b", cost.backward(), "seconds of the stage's backward pass", "plan explain compute");
+    const Time forward =
+        symbol<Time>("f", cost.forward.total(), "seconds of the stage's forward pass", "plan explain compute");
     const bool first = segment.first == 0;
-    const V reduce_slack = symbol<V>("s_r", first ? 0.9 * last * cost.backward() : before_backward,
-                                     "seconds of backward passes that it runs beside", "schedule");
-    const V gather_slack = symbol<V>("s_g", first ? 0.9 * last * cost.forward.total() : before_forward,
-                                     "seconds of forward passes that it runs beside", "schedule");
-    const auto repeated = [&](const V& seconds) {
-      return stack.reduces_once ? V(0.0) : (passes - 1.0) * larger(tax * seconds, seconds - backward);
+    const Time reduce_slack = symbol<Time>("s_r", first ? 0.9 * last * cost.backward() : before_backward,
+                                           "seconds of backward passes that it runs beside", "schedule");
+    const Time gather_slack = symbol<Time>("s_g", first ? 0.9 * last * cost.forward.total() : before_forward,
+                                           "seconds of forward passes that it runs beside", "schedule");
+    const auto repeated = [&](const Time& once) {
+      return stack.reduces_once ? Time(0.0) : (passes - 1.0) * larger(tax * once, once - backward);
     };
-    V reduce = price.reduce, gather = price.gather, besides = own.zero == 2 ? repeated(reduce) : V(0.0);
+    Time reduce = price.reduce, gather = price.gather, besides = own.zero == 2 ? repeated(reduce) : Time(0.0);
     if constexpr (std::is_same_v<V, double>)
       if (runs != nullptr) {
         const Moved apart = moved_of_runs(*runs);

@@ -12,9 +12,7 @@ namespace plan {
 namespace {
 
 /// Time of one micro-batch with nothing beside it.
-Seconds work_alone(const LayerCost& cost) {
-  return Seconds((cost.forward + cost.backward_input + cost.backward_weight).total());
-}
+Seconds work_alone(const LayerCost& cost) { return cost.work().total(); }
 
 /// The content of a rank that holds the whole model, embedding and head included.
 StageContent whole_model(const Model& model) {
@@ -71,8 +69,8 @@ void keep_least(std::vector<T>& all, const Parts& parts) {
 }  // namespace
 
 Seconds least_work(const LayerCost& cost) {
-  const Phase work = cost.forward + cost.backward_input + cost.backward_weight;
-  return Seconds(work.total() - work.ep + std::min(work.ep, cost.paired_ep));
+  const Phase work = cost.work();
+  return work.total() - work.ep + std::min(work.ep, cost.paired_ep);
 }
 
 LeastWork::LeastWork(const Problem& problem, const CostModel& costs, bool by_itself) {
@@ -85,17 +83,22 @@ LeastWork::LeastWork(const Problem& problem, const CostModel& costs, bool by_its
 
 SplitWork::SplitWork(const Problem& problem, const CostModel& costs)
     : least(problem, costs, false), alone(problem, costs, true) {
-  const auto add = [&](const LayerCost& cost) {
-    const bool hides = problem.training.stack.ep_overlap && cost.forward.ep > 0;
+  const auto time = [&](const LayerCost& cost) {
+    const bool hides = problem.training.stack.ep_overlap && cost.forward.ep > Seconds();
     const auto of = [&](const Phase& pass) {
-      return pass.total() - (hides ? std::max(0.0, pass.ep - cost.paired_ep / 2) : 0);
+      return pass.total() - (hides ? std::max(Seconds(), pass.ep - cost.paired_ep / 2) : Seconds());
     };
-    whole.forward += Seconds(of(cost.forward)), whole.backward_input += Seconds(of(cost.backward_input));
-    whole.backward_weight += Seconds(cost.backward_weight.total());
     waiting = std::max(waiting, cost.waiting);
+    return StageTime{of(cost.forward), of(cost.backward_input), cost.backward_weight.total()};
   };
-  for (const int kind : problem.model.layers) add(costs.layer(kind));
-  add(costs.embedding()), add(costs.head());
+  const auto add = [&](const StageTime& one) {
+    whole.forward += one.forward, whole.backward_input += one.backward_input;
+    whole.backward_weight += one.backward_weight;
+  };
+  std::vector<StageTime> kinds;  // of prediction modules alone, too: the head waits as long as they
+  for (int kind = 0; kind < costs.kinds(); ++kind) kinds.push_back(time(costs.layer(kind)));
+  for (const int kind : problem.model.layers) add(kinds[static_cast<std::size_t>(kind)]);
+  add(time(costs.embedding())), add(time(costs.head()));
 }
 
 /// A split leaves a rank a layer less than the mean only where its ends weigh more, and by what layers do not divide:
@@ -188,7 +191,7 @@ std::vector<LeastActivity> least_activities(const Problem& problem, const Layout
     const bool blocks = all && choice.uniform <= 1 && i > 0 && recomputes[i - 1].kind == RecomputeKind::Full;
     LeastActivity one{.together = std::max(1, choice.uniform)};
     RealBytes none;
-    double cheapest = std::numeric_limits<double>::infinity();  // seconds of a byte that recomputing frees
+    double cheapest = std::numeric_limits<double>::infinity();  // seconds for a byte that recomputing frees
     for (std::size_t kind = 0; kind < kinds; ++kind) {
       const int count = content.layers_of_kind[kind], k = static_cast<int>(kind);
       const LayerMemory& layer = memory.layer(k);
@@ -197,9 +200,9 @@ std::vector<LeastActivity> least_activities(const Problem& problem, const Layout
       one.held += count * (whole ? checkpoint : here.kept), none += count * layer.saved;
       transients[kind] = here.backward + (whole ? std::max(RealBytes(), layer.saved - layer.checkpoint) : RealBytes());
       if (costs == nullptr || count == 0 || (whole && !all)) continue;
-      const double again = (whole ? costs->full_recompute(k) : costs->selective_recompute(k, choice.modules)).total();
-      one.again += Seconds(count * again);
-      if (layer.saved > checkpoint) cheapest = std::min(cheapest, again / (layer.saved - checkpoint).value);
+      const Seconds again = (whole ? costs->full_recompute(k) : costs->selective_recompute(k, choice.modules)).total();
+      one.again += count * again;
+      if (layer.saved > checkpoint) cheapest = std::min(cheapest, again.value / (layer.saved - checkpoint).value);
     }
     one.held = one.held * (on_gpu / family.pp), none = none * (on_gpu / family.pp);
     // A rank may rebuild layers of another kind than the one that needs most for its backward pass.

@@ -43,8 +43,8 @@ Shards shards_of(const Layout& layout, const RankGrid& grid, const Replicas& rep
 /// Collects the messages of one rank content.
 struct Messages {
   ShardingMessages out{};
-  void add(ShardingMessage::What what, Collective op, Group group, double bytes, double passes, double parts = 1) {
-    if (group.size > 1 && bytes > 0)
+  void add(ShardingMessage::What what, Collective op, Group group, RealBytes bytes, double passes, double parts = 1) {
+    if (group.size > 1 && bytes > RealBytes())
       out.all[static_cast<std::size_t>(out.count++)] = {what, op, group, bytes, passes, parts};
   }
 };
@@ -72,9 +72,9 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const StageS
                                               const StageContent& content) const {
   using What = ShardingMessage::What;
   const Training& training = problem_.training;
-  const double element = training.grad_bytes;
-  const double weight = is_fp8(training.precision) && training.stack.fp8_param_gather ? 1 : training.weight_bytes();
-  const double more = training.weight_bytes() - weight;  // of layers that stay in bf16
+  const RealBytes element(training.grad_bytes);
+  const RealBytes weight(is_fp8(training.precision) && training.stack.fp8_param_gather ? 1 : training.weight_bytes());
+  const RealBytes more = RealBytes(training.weight_bytes()) - weight;  // of layers that stay in bf16
   const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
   const double rounds = static_cast<double>(sharding_passes(pipeline_));
   const double reduces = layout.zero == 3 || (layout.zero == 2 && !training.stack.reduces_once) ? rounds : 1;
@@ -88,7 +88,7 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const StageS
   const bool layered = layout.zero == 3;
   const bool frozen = layered && training.adapters();
   const auto share = [&](double parameters, double fetched, double in_bf16, const Shards& ranks, double parts) {
-    const double weights = fetched * weight + in_bf16 * more;
+    const RealBytes weights = fetched * weight + in_bf16 * more;
     if (whole) {
       messages.add(What::Reduce, Collective::AllReduce, ranks.all, parameters * element, reduces, layered ? parts : 1);
     } else {
@@ -99,7 +99,7 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const StageS
     }
     // Copies that train apart meet with what their fp32 parameters moved, each rank with its share.
     if (training.local.any())
-      messages.add(What::Outer, Collective::AllReduce, ranks.between, 4 * parameters / ranks.inside.size,
+      messages.add(What::Outer, Collective::AllReduce, ranks.between, RealBytes(4 * parameters / ranks.inside.size),
                    1.0 / training.local.steps);
     if (layout.zero > 0 && !layered && training.stack.broadcasts_shards)
       messages.add(What::Gather, Collective::Broadcast, ranks.inside, weights, gathers, ranks.inside.size);
@@ -135,11 +135,11 @@ int Evaluator::expert_layers(const StageContent& content) const {
 /// _allgather_param). A sum of whole gradients is made in a copy, divided there and copied back (stage3.py,
 /// allreduce_bucket).
 template <class V>
-V Evaluator::list_copies(const ShardingMessage& message, const Cluster& cluster) const {
-  if (!problem_.training.stack.shards_in_lists) return V(0.0);
+SecondsOf<V> Evaluator::list_copies(const ShardingMessage& message, const Cluster& cluster) const {
+  if (!problem_.training.stack.shards_in_lists) return SecondsOf<V>(0.0);
   const Calibration& fit = cluster.calibration;
   const auto passes = [&](double count) {
-    const V copied = count * symbol<V>("y", message.bytes, "bytes of the tensors", kShapeOrigin);
+    const V copied = count * symbol<V>("y", message.bytes.value, "bytes of the tensors", kShapeOrigin);
     return memory_bound_law<V>(cluster.gpu, copied, V(0.0)) /
            symbol<V>("c", fit.memory_bound, "share of that rate that training reaches", kConstantsOrigin);
   };
@@ -147,27 +147,25 @@ V Evaluator::list_copies(const ShardingMessage& message, const Cluster& cluster)
   // A view launches nothing and is taken to cost the host half of a call that does.
   constexpr double kCalls = 1 + 0.5;
   const V launches = kCalls * symbol<V>("q", message.parts, "messages of a pass", "layout") *
-                     symbol<V>("g", message.group.size, "ranks of the group", "layout") *
-                     symbol<V>("h", fit.kernel_gap_us, "microseconds of a launch", kConstantsOrigin) * 1e-6;
-  return launches + passes(message.op == Collective::AllGather ? 3 : 2);
+                     symbol<V>("g", message.group.size, "ranks of the group", "layout");
+  const V gap = symbol<V>("h", fit.kernel_gap_us, "microseconds of a launch", kConstantsOrigin);
+  return launch_law(launches, gap) + passes(message.op == Collective::AllGather ? 3 : 2);
 }
 
-/// Seconds of one pass of a message, in as many parts as it comes.
+/// Time of one pass of a message, in as many parts as it comes.
 template <class V>
-V Evaluator::pass_law(const ShardingMessage& message, const StageContent& content) const {
+SecondsOf<V> Evaluator::pass_law(const ShardingMessage& message, const StageContent& content) const {
   // A table that both ends of the pipeline hold goes from the first cell to the last.
   const Cluster& cluster =
       message.what == ShardingMessage::What::Table ? problem_.cluster : problem_of(content).cluster;
-  const auto time = [&](double bytes) {
-    return collective_seconds<V>(cluster, message.op, RealBytes(bytes), message.group);
-  };
+  const auto time = [&](RealBytes bytes) { return collective_seconds<V>(cluster, message.op, bytes, message.group); };
   if (message.parts <= 1) return time(message.bytes);
-  return lettered<V>("a", time(message.bytes), "all of it in one message", "s") +
+  return lettered("a", time(message.bytes), "all of it in one message", "s") +
          (symbol<V>("q", message.parts, "messages of a pass", "layout") - 1.0) *
-             lettered<V>("l", time(1), "a message of one byte", "s") +
+             lettered("l", time(RealBytes(1)), "a message of one byte", "s") +
          list_copies<V>(message, cluster);
 }
-template double Evaluator::pass_law<double>(const ShardingMessage&, const StageContent&) const;
+template Seconds Evaluator::pass_law<double>(const ShardingMessage&, const StageContent&) const;
 
 namespace {
 
@@ -182,7 +180,7 @@ struct Stepped {
 /// in host memory are stepped there, while their gradients and weights cross the link. Copies that train apart read and
 /// write parameters, those that they last had together and momentum every so many steps.
 template <class V>
-V step_seconds(const Training& training, const Cluster& cluster, const Stepped& what) {
+SecondsOf<V> step_seconds(const Training& training, const Cluster& cluster, const Stepped& what) {
   const Gpu& gpu = cluster.gpu;
   const Offload& offload = training.offload;
   const V dense = symbol<V>("P", what.dense, "parameters that the rank trains", "layout");
@@ -194,7 +192,7 @@ V step_seconds(const Training& training, const Cluster& cluster, const Stepped& 
   const V reached =
       symbol<V>("c", cluster.calibration.memory_bound, "share of that rate that training reaches", kConstantsOrigin);
   const V kernels = symbol<V>("n", 20.0, "kernels", "stack");
-  V seconds = memory_bound_law<V>(gpu, 4.0 * (dense + expert) + adam * owned, kernels) / reached;
+  SecondsOf<V> seconds = memory_bound_law<V>(gpu, 4.0 * (dense + expert) + adam * owned, kernels) / reached;
   if (training.local.any())
     seconds = seconds +
               memory_bound_law<V>(gpu, 6.0 * 4.0 * owned, symbol<V>("n_l", 3.0, "kernels of the outer step", "stack")) /
@@ -225,20 +223,21 @@ std::string words_of(const ShardingMessage& message) {
 }  // namespace
 
 template <class V>
-ShardingPrice<V> Evaluator::priced(const Layout& layout, const StageSums& sums, const StageContent& content,
-                                   RealBytes least_bytes) const {
+ShardingPrice<SecondsOf<V>> Evaluator::priced(const Layout& layout, const StageSums& sums, const StageContent& content,
+                                              RealBytes least_bytes) const {
+  using Time = SecondsOf<V>;
   using What = ShardingMessage::What;
   const Training& training = problem_.training;
   const Cluster& cluster = problem_of(content).cluster;
   const Gpu& gpu = cluster.gpu;
-  ShardingPrice<V> price;
+  ShardingPrice<Time> price;
   const ShardingMessages messages = sharding_messages(layout, sums, content);
   int number = 0;
   for (const ShardingMessage& message : messages) {
     ++number;
-    if (message.bytes < least_bytes.value) continue;
-    V& sum = message.what == What::Reduce ? price.reduce : message.what == What::Gather ? price.gather : price.table;
-    V pass = 0.0;
+    if (message.bytes < least_bytes) continue;
+    Time& sum = message.what == What::Reduce ? price.reduce : message.what == What::Gather ? price.gather : price.table;
+    Time pass(0.0);
     if constexpr (std::is_same_v<V, double>)
       pass = pass_time(message, content);
     else
@@ -254,13 +253,14 @@ ShardingPrice<V> Evaluator::priced(const Layout& layout, const StageSums& sums, 
     // The shard is fetched before every gather, its gradient sent away behind every reduction.
     const double owned = what.dense / what.dense_owners + what.expert / what.expert_owners;
     const V link = symbol<V>("H", gpu.host_link.value, "bytes a second to host memory", "GPU preset");
-    price.gather = price.gather +
-                   symbol<V>("y_p", owned * (training.stack.states == StateLayout::Fsdp2 ? 4 : training.weight_bytes()),
-                             "bytes of the rank's shard, fetched from host memory", "layout") /
-                       link;
+    const auto crossed = [&](const char* letter, double bytes, const char* meaning) {
+      return Time(symbol<V>(letter, bytes, meaning, "layout") / link);
+    };
+    const double element = training.stack.states == StateLayout::Fsdp2 ? 4 : training.weight_bytes();
+    price.gather =
+        price.gather + crossed("y_p", owned * element, "bytes of the rank's shard, fetched from host memory");
     price.reduce =
-        price.reduce +
-        symbol<V>("y_g", owned * training.grad_bytes, "bytes of its gradients, sent to host memory", "layout") / link;
+        price.reduce + crossed("y_g", owned * training.grad_bytes, "bytes of its gradients, sent to host memory");
   }
   price.optimizer = step_seconds<V>(training, cluster, what);
   return price;

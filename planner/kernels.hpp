@@ -15,19 +15,21 @@ struct KernelTime {
   enum class Pass : std::uint8_t { Forward, Backward, WeightGrad };
   Law law = Law::Gemm;
   Pass pass = Pass::Forward;
-  double seconds = 0;  ///< of all of them, per micro-batch
-  double share = 1;    ///< of the rate measured alone that training reaches
-  double runs = 1;     ///< equal kernels
-  GemmShape shape{};   ///< Gemm; GroupedGemm: rows, n and k of one expert, batch of them
+  Seconds time{};     ///< of all of them, per micro-batch
+  double share = 1;   ///< of the rate measured alone that training reaches
+  double runs = 1;    ///< equal kernels
+  GemmShape shape{};  ///< Gemm; GroupedGemm: rows, n and k of one expert, batch of them
   DType dtype = DType::Bf16;
   Orientation orientation = Orientation::Forward;
   AttentionWork work{};
-  const char* what = "";                 ///< Memory: the work
-  double rows = 0, width = 0, each = 0;  ///< Memory: elements, and bytes read and written of each
-  double kernels = 0;                    ///< Memory, Launches
-  Flops flops{};                         ///< Scan
-  double rate = 0;                       ///< Scan: FLOP/s; Launches: seconds of one
-  double busy = 0;                       ///< Launches: seconds that the GPU works meanwhile
+  const char* what = "";       ///< Memory: the work
+  double rows = 0, width = 0;  ///< Memory: elements
+  RealBytes each{};            ///< Memory: read and written of an element
+  double kernels = 0;          ///< Memory, Launches
+  Flops flops{};               ///< Scan
+  FlopsPerSecond rate{};       ///< Scan
+  Seconds launch{};            ///< Launches: of one
+  Seconds busy{};              ///< Launches: that the GPU works meanwhile
 };
 
 /// The kernels whose times a layer kind's compute consists of; forward, input and weight gradient add up to

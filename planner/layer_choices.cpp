@@ -44,11 +44,11 @@ double mixes_of(const std::vector<int>& kinds, std::size_t ways) {
 /// layer, a mix says which layer has which.
 class LayerMixes {
  public:
-  LayerMixes(LayerChoices& choices, const std::vector<int>& kinds, std::vector<int> ways, double most_work)
+  LayerMixes(LayerChoices& choices, const std::vector<int>& kinds, std::vector<int> ways, Seconds most_work)
       : choices_(choices), kinds_(kinds), ways_(std::move(ways)), most_work_(most_work) {
-    least_behind_.assign(kinds.size() + 1, 0);
+    least_behind_.assign(kinds.size() + 1, Seconds());
     for (std::size_t i = kinds.size(); i-- > 0;) {
-      double least = work(ways_.front(), kinds[i]);
+      Seconds least = work(ways_.front(), kinds[i]);
       for (const int way : ways_) least = std::min(least, work(way, kinds[i]));
       least_behind_[i] = least_behind_[i + 1] + least;
     }
@@ -93,16 +93,16 @@ class LayerMixes {
   /// the others: AABB, ABBBAA.
   bool run_pair(std::vector<LayerRuns>& out, std::int64_t least) {
     const int layers = static_cast<int>(kinds_.size()), kind = kinds_.front();
-    const auto seconds = [&](int before, int way) {
+    const auto change = [&](int before, int way) {
       const Resharding& input = choices_.between(before, way);
-      return total_of(input.forward).seconds + total_of(input.backward).seconds;
+      return total_of(input.forward).time + total_of(input.backward).time;
     };
     const auto offer = [&](std::initializer_list<LayerRun> runs) {
-      double all = 0;
+      Seconds all;
       LayerRuns kept;
       for (const LayerRun& run : runs) {
         if (run.layers == 0) continue;
-        if (!kept.empty()) all += seconds(kept.back().way, run.way);
+        if (!kept.empty()) all += change(kept.back().way, run.way);
         all += run.layers * work(run.way, kind);
         kept.push_back(run);
       }
@@ -124,8 +124,8 @@ class LayerMixes {
   }
 
   struct Label {
-    double work = 0;                  ///< of all layers so far
-    double resharding = 0;            ///< of it
+    Seconds work{};                   ///< of all layers so far
+    Seconds resharding{};             ///< of it
     RealBytes forward{}, backward{};  ///< of runs that ended, and of reshardings
     GroupSet groups{};                ///< of the reshardings
     int way = 0;
@@ -134,8 +134,8 @@ class LayerMixes {
   using States = std::map<Key, std::vector<std::size_t>>;
 
   /// Does a mix that takes so long up to a layer take too long, however the rest goes?
-  bool too_slow(double work, std::size_t layers) const { return kBelow * (work + least_behind_[layers]) > most_work_; }
-  double work(int way, int kind) const {
+  bool too_slow(Seconds work, std::size_t layers) const { return kBelow * (work + least_behind_[layers]) > most_work_; }
+  Seconds work(int way, int kind) const {
     return choices_.facts_[static_cast<std::size_t>(way)].work[static_cast<std::size_t>(kind)];
   }
   std::size_t place(std::size_t way, int kind) const {
@@ -169,7 +169,7 @@ class LayerMixes {
       label.forward = std::max({label.forward, ended.first, there.bytes});
       label.backward = std::max({label.backward, ended.second, back.bytes});
       label.groups |= choices_.groups_between(last, way);
-      label.resharding += there.seconds + back.seconds, label.work += there.seconds + back.seconds;
+      label.resharding += there.time + back.time, label.work += there.time + back.time;
       next[kMask] = static_cast<std::int16_t>(1 << kind);
     }
     keep(next, label, layer + 1);
@@ -191,13 +191,13 @@ class LayerMixes {
 
   /// Keeps what may be followed on.
   void drop_slowest() {
-    std::vector<double> works;
+    std::vector<Seconds> works;
     for (const auto& [key, labels] : states_)
       for (const std::size_t label : labels) works.push_back(all_[label].work);
     if (works.size() <= kMostMixLabels) return;
     whole_ = false;
     std::nth_element(works.begin(), works.begin() + kMostMixLabels, works.end());
-    const double most = works[kMostMixLabels];
+    const Seconds most = works[kMostMixLabels];
     for (auto& [key, labels] : states_)
       std::erase_if(labels, [&](std::size_t label) { return all_[label].work >= most; });
     std::erase_if(states_, [](const auto& state) { return state.second.empty(); });
@@ -217,9 +217,9 @@ class LayerMixes {
   LayerChoices& choices_;
   const std::vector<int>& kinds_;
   std::vector<int> ways_;
-  double most_work_;
+  Seconds most_work_;
   std::size_t deepest_kind_ = 1;
-  std::vector<double> least_behind_{};  ///< seconds of the layers from each on
+  std::vector<Seconds> least_behind_{};  ///< of the layers from each on
   std::vector<Label> all_{};
   States states_{};
   bool whole_ = true;
@@ -243,9 +243,9 @@ LayerChoices::LayerChoices(StageModels& models, const Problem& problem, const La
     WayFacts facts;
     for (int kind = 0; kind < cell.costs->kinds(); ++kind) {
       const LayerCost& cost = cell.costs->layer(kind);
-      double seconds = cost.least();
-      if (cell.layout.recompute.kind == RecomputeKind::Full) seconds += cell.costs->full_recompute(kind).total();
-      facts.work.push_back(stages_met(base.schedule) * seconds);
+      Seconds least = cost.least();
+      if (cell.layout.recompute.kind == RecomputeKind::Full) least += cell.costs->full_recompute(kind).total();
+      facts.work.push_back(stages_met(base.schedule) * least);
     }
     facts_.push_back(std::move(facts));
   }
@@ -281,7 +281,7 @@ std::pair<RealBytes, RealBytes> LayerChoices::transients(int way, unsigned kinds
   return found->second;
 }
 
-const std::vector<LayerRuns>& LayerChoices::mixes(const std::vector<int>& kinds, double most_work) {
+const std::vector<LayerRuns>& LayerChoices::mixes(const std::vector<int>& kinds, Seconds most_work) {
   const auto [known, fresh] = known_.try_emplace(kinds);
   if (!fresh) return known->second;
   const int ways = static_cast<int>(ways_);
@@ -324,16 +324,14 @@ LayerChoice LayerChoices::priced(const StageRuns& content, LayerRuns runs) const
   const Stack& stack = problem_.training.stack;
   const double tax = problem_.cluster.calibration.overlap_tax;
   const StageCost cost = evaluator_.cost_of_runs(content);
-  const Seconds rebuilt{evaluator_.recompute_of_runs(content).total()};
-  const Seconds backward = Seconds(cost.backward_input.total() + cost.backward_weight.total()) + rebuilt;
+  const Seconds rebuilt = evaluator_.recompute_of_runs(content).total();
+  const Seconds backward = cost.backward_input.total() + cost.backward_weight.total() + rebuilt;
   const Evaluator::Moved moved = evaluator_.moved_of_runs(content);
-  LayerChoice choice{std::move(runs), Seconds(cost.forward.total()) + backward};
-  choice.least = static_cast<double>(micro_batches_) * choice.work + Seconds(moved.blocks) +
-                 Seconds(moved.late.optimizer) + std::min(1.0, tax) * Seconds(moved.late.reduce + moved.late.gather);
-  if (!stack.reduces_once) {
-    const Seconds repeated(moved.repeated);
-    choice.least += static_cast<double>(passes_ - 1) * std::max(tax * repeated, repeated - backward);
-  }
+  LayerChoice choice{std::move(runs), cost.forward.total() + backward};
+  choice.least = static_cast<double>(micro_batches_) * choice.work + moved.blocks + moved.late.optimizer +
+                 std::min(1.0, tax) * (moved.late.reduce + moved.late.gather);
+  if (!stack.reduces_once)
+    choice.least += static_cast<double>(passes_ - 1) * std::max(tax * moved.repeated, moved.repeated - backward);
   return choice;
 }
 
@@ -342,7 +340,7 @@ std::vector<LayerChoice> LayerChoices::of(int stage, int first, int last, Second
   const std::vector<int> kinds(begin + first, begin + last);
   std::vector<LayerChoice> all;
   if (kinds.empty()) return all;
-  for (const LayerRuns& runs : mixes(kinds, (beat / straggler_ / static_cast<double>(micro_batches_)).value)) {
+  for (const LayerRuns& runs : mixes(kinds, beat / straggler_ / static_cast<double>(micro_batches_))) {
     ++looked_at_;
     const StageRuns content = content_of(stage, first, runs);
     LayerChoice choice = priced(content, runs);

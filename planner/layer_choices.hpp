@@ -49,10 +49,10 @@ class LayerChoices {
   double straggler() const { return straggler_; }
 
  private:
-  /// Seconds of a layer of each kind under each way, at least, and what its run has of its own while a layer is at
+  /// Time of a layer of each kind under each way, at least, and what its run has of its own while a layer is at
   /// work.
   struct WayFacts {
-    std::vector<double> work{};
+    std::vector<Seconds> work{};
     std::map<unsigned, std::pair<RealBytes, RealBytes>> transients{};  ///< forward and backward, by kinds in the run
   };
   friend class LayerMixes;
@@ -64,7 +64,7 @@ class LayerChoices {
   const GroupSet& groups_between(int before, int way) const { return groups_[cell_of(before, way)]; }
   void number_groups();
   std::pair<RealBytes, RealBytes> transients(int way, unsigned kinds);
-  const std::vector<LayerRuns>& mixes(const std::vector<int>& kinds, double most_work);
+  const std::vector<LayerRuns>& mixes(const std::vector<int>& kinds, Seconds most_work);
   StageRuns content_of(int stage, int first, const LayerRuns& runs) const;
   LayerChoice priced(const StageRuns& content, LayerRuns runs) const;
 

@@ -103,13 +103,13 @@ void LayerBuilder::finish_layer() {
   const auto compute = [&] {
     return cost_.forward.compute + cost_.backward_input.compute + cost_.backward_weight.compute;
   };
-  const double ep = cost_.forward.ep + cost_.backward_input.ep;
-  const double exposed = hidden_under(ep, compute());
-  const double busy = cost_.forward.total() + cost_.backward_input.total() + cost_.backward_weight.total() - ep;
-  const double before = compute();
+  const Seconds ep = cost_.forward.ep + cost_.backward_input.ep;
+  const Seconds exposed = hidden_under(ep, compute());
+  const Seconds busy = cost_.forward.total() + cost_.backward_input.total() + cost_.backward_weight.total() - ep;
+  const Seconds before = compute();
   wait_for_launches();
-  const double idle = compute() - before;
-  const double launches = launch_time(forward_kernels_ + backward_kernels_);
+  const Seconds idle = compute() - before;
+  const Seconds launches = launch_time(forward_kernels_ + backward_kernels_);
   cost_.paired_ep = std::max(busy + exposed, launches) - busy - idle;
   if (launches > busy + exposed) cost_.waiting = std::max(cost_.waiting, 1 - (busy + exposed) / launches);
 }
@@ -138,13 +138,13 @@ void LayerBuilder::embedding() {
   add_pointwise({"embedding", tokens_, h, 4, 6, 2});
   if (split_.tp == 1) return;
   const Group group = tensor_group(split_.tp);
-  const double size = hidden_bytes(tokens_, model_.hidden, training_.precision).value;
+  const RealBytes size = hidden_bytes(tokens_, model_.hidden, training_.precision);
   const Collective forward = split_.sequence_parallel ? Collective::ReduceScatter : Collective::AllReduce;
-  const double time = tensor_time(forward, size, group);
+  const Seconds time = tensor_time(forward, size, group);
   cost_.forward.tp += time;
   add_message(Axis::Tp, forward, group, size, 1, time, time);
   if (!split_.sequence_parallel) return;  // what was summed passes its gradient on as it is
-  const double gather = message_time(Collective::AllGather, size, group);
+  const Seconds gather = message_time(Collective::AllGather, size, group);
   cost_.backward_input.tp += gather;
   add_message(Axis::Tp, Collective::AllGather, group, size, 1, gather, gather);
 }
@@ -158,25 +158,26 @@ void LayerBuilder::head() {
   add_pointwise({"final norm", shard_tokens_, h, 4, 6, 1, 0, norm_chain(model_, stack_)});
   if (split_.tp == 1) return;
   const Group group = tensor_group(split_.tp);
-  const double size = hidden_bytes(tokens_, model_.hidden, training_.precision).value;
+  const RealBytes size = hidden_bytes(tokens_, model_.hidden, training_.precision);
   if (split_.sequence_parallel) {
-    const double gather = tensor_time(Collective::AllGather, size, group);
-    const double scatter = tensor_time(Collective::ReduceScatter, size, group);
+    const Seconds gather = tensor_time(Collective::AllGather, size, group);
+    const Seconds scatter = tensor_time(Collective::ReduceScatter, size, group);
     cost_.forward.tp += gather;
-    const double again = stack_.keeps_gathered ? 0 : hidden_under(gather, out.data);
-    const double hidden = reduced_beside(scatter, out.weight);
+    const Seconds again = stack_.keeps_gathered ? Seconds() : hidden_under(gather, out.data);
+    const Seconds hidden = reduced_beside(scatter, out.weight);
     cost_.backward_input.tp += again + hidden;
     add_message(Axis::Tp, Collective::AllGather, group, size, stack_.keeps_gathered ? 1 : 2, gather, gather + again);
     add_message(Axis::Tp, Collective::ReduceScatter, group, size, 1, scatter, hidden);
   } else {
-    const double reduce = tensor_time(Collective::AllReduce, size, group);
-    const double hidden = reduced_beside(reduce, out.weight);
+    const Seconds reduce = tensor_time(Collective::AllReduce, size, group);
+    const Seconds hidden = reduced_beside(reduce, out.weight);
     cost_.backward_input.tp += hidden;
     add_message(Axis::Tp, Collective::AllReduce, group, size, 1, reduce, hidden);
   }
-  const double loss = tensor_time(Collective::AllReduce, 4 * tokens_, group);  // max, target logit, sum
+  const RealBytes numbers(4 * tokens_);  // max, target logit, sum
+  const Seconds loss = tensor_time(Collective::AllReduce, numbers, group);
   cost_.forward.tp += 3 * loss;
-  add_message(Axis::Tp, Collective::AllReduce, group, 4 * tokens_, 3, loss, 3 * loss);
+  add_message(Axis::Tp, Collective::AllReduce, group, numbers, 3, loss, 3 * loss);
 }
 
 void LayerBuilder::mtp_projection() {
@@ -187,16 +188,16 @@ void LayerBuilder::mtp_projection() {
 void LayerBuilder::tensor_messages(double width_in, double width_out, const Linear& column, int sums) {
   if (split_.tp == 1) return;
   const Group group = tensor_group(split_.tp);
-  const double in = element() * tokens_ * width_in, out = element() * tokens_ * width_out;
-  const double gathered = gathered_bytes(training_, precision_, false).value * tokens_ * width_in;
-  const double gathered_grad = gathered_bytes(training_, precision_, true).value * tokens_ * width_out;
+  const RealBytes in(element() * tokens_ * width_in), out(element() * tokens_ * width_out);
+  const RealBytes gathered = gathered_bytes(training_, precision_, false) * tokens_ * width_in;
+  const RealBytes gathered_grad = gathered_bytes(training_, precision_, true) * tokens_ * width_out;
   if (split_.sequence_parallel) {
-    const double gather = tensor_time(Collective::AllGather, gathered, group);
-    const double scatter = tensor_time(Collective::ReduceScatter, out, group);
-    const double gather_grad = tensor_time(Collective::AllGather, gathered_grad, group);
-    const double scatter_grad = tensor_time(Collective::ReduceScatter, in, group);
-    const double again = stack_.keeps_gathered ? 0 : hidden_under(gather, column.data);
-    const double hidden_scatter = reduced_beside(scatter_grad, column.weight);
+    const Seconds gather = tensor_time(Collective::AllGather, gathered, group);
+    const Seconds scatter = tensor_time(Collective::ReduceScatter, out, group);
+    const Seconds gather_grad = tensor_time(Collective::AllGather, gathered_grad, group);
+    const Seconds scatter_grad = tensor_time(Collective::ReduceScatter, in, group);
+    const Seconds again = stack_.keeps_gathered ? Seconds() : hidden_under(gather, column.data);
+    const Seconds hidden_scatter = reduced_beside(scatter_grad, column.weight);
     cost_.forward.tp += chunked(gather) + chunked(scatter) + summed_chunks(width_out);
     cost_.backward_input.tp += chunked(gather_grad) + again + hidden_scatter + summed_chunks(width_in);
     cost_.split_penalty += scatter_grad - hidden_scatter;
@@ -209,9 +210,9 @@ void LayerBuilder::tensor_messages(double width_in, double width_out, const Line
                 hidden_scatter + summed_chunks(width_in));
     add_launches(2, stack_.keeps_gathered ? 2 : 3);
   } else {
-    const double forward = tensor_time(Collective::AllReduce, out, group);
-    const double backward = tensor_time(Collective::AllReduce, in, group);
-    const double hidden = sums * reduced_beside(backward, column.weight / sums);
+    const Seconds forward = tensor_time(Collective::AllReduce, out, group);
+    const Seconds backward = tensor_time(Collective::AllReduce, in, group);
+    const Seconds hidden = sums * reduced_beside(backward, column.weight / sums);
     cost_.forward.tp += chunked(forward);
     cost_.backward_input.tp += hidden;
     cost_.split_penalty += sums * backward - hidden;
@@ -235,40 +236,40 @@ void LayerBuilder::add_launches(double forward, double backward) {
   if (!graphed_) forward_kernels_ += forward, backward_kernels_ += backward;
 }
 
-double LayerBuilder::launch_time(double kernels) const {
-  if (stack_.cuda_graphs) return 0;
-  return kernels * (stack_.eager_launches ? fit_.eager_gap_us : fit_.kernel_gap_us) * 1e-6;
+Seconds LayerBuilder::launch_time(double kernels) const {
+  if (stack_.cuda_graphs) return {};
+  return launch_law(kernels, stack_.eager_launches ? fit_.eager_gap_us : fit_.kernel_gap_us);
 }
 
 void LayerBuilder::wait_for_launches() {
-  const auto wait = [&](Phase& phase, KernelTime::Pass pass, double kernels, double busy) {
-    const double idle = std::max(0.0, launch_wait_law<double>(launch_time(kernels), busy));
+  const auto wait = [&](Phase& phase, KernelTime::Pass pass, double kernels, Seconds busy) {
+    const Seconds idle = std::max(Seconds(), launch_wait_law<double>(launch_time(kernels), busy));
     phase.compute += idle;
-    if (idle > 0) cost_.waiting = std::max(cost_.waiting, idle / phase.total());
+    if (idle > Seconds()) cost_.waiting = std::max(cost_.waiting, idle / phase.total());
     tell({.law = KernelTime::Law::Launches,
           .pass = pass,
-          .seconds = idle,
+          .time = idle,
           .kernels = kernels,
-          .rate = launch_time(1),
+          .launch = launch_time(1),
           .busy = busy});
   };
-  const double backward = cost_.backward_input.total() + cost_.backward_weight.total();
+  const Seconds backward = cost_.backward_input.total() + cost_.backward_weight.total();
   wait(cost_.forward, KernelTime::Pass::Forward, forward_kernels_, cost_.forward.total());
   wait(cost_.backward_input, KernelTime::Pass::Backward, backward_kernels_, backward);
 }
 
-double LayerBuilder::pointwise_time(const Pointwise& work, KernelTime::Pass pass, RealBytes each) const {
-  const double seconds = memory_bound_time(gpu_, each * work.rows * work.width, work.kernels).value / fit_.memory_bound;
+Seconds LayerBuilder::pointwise_time(const Pointwise& work, KernelTime::Pass pass, RealBytes each) const {
+  const Seconds time = memory_bound_time(gpu_, each * work.rows * work.width, work.kernels) / fit_.memory_bound;
   tell({.law = KernelTime::Law::Memory,
         .pass = pass,
-        .seconds = seconds,
+        .time = time,
         .share = fit_.memory_bound,
         .what = work.what,
         .rows = work.rows,
         .width = work.width,
-        .each = each.value,
+        .each = each,
         .kernels = work.kernels});
-  return seconds;
+  return time;
 }
 
 void LayerBuilder::add_pointwise(const Pointwise& work) {
@@ -293,46 +294,46 @@ void LayerBuilder::add_forward(const Phase& phase, std::uint16_t module) {
   if (module != 0) modules_[static_cast<std::size_t>(std::countr_zero(module))] += phase;
 }
 
-void LayerBuilder::add_message(Axis axis, Collective op, Group group, double size, double count, double time,
-                               double exposed, const Exchange& exchange) {
+void LayerBuilder::add_message(Axis axis, Collective op, Group group, RealBytes size, double count, Seconds time,
+                               Seconds exposed, const Exchange& exchange) {
   if (known_ != nullptr) return;
   for (Message& message : cost_.messages)
-    if (message.axis == axis && message.op == op && message.size == RealBytes(size) &&
-        message.group.size == group.size && message.group.stride == group.stride) {
-      message.count += count, message.exposed += Seconds(exposed);
+    if (message.axis == axis && message.op == op && message.size == size && message.group.size == group.size &&
+        message.group.stride == group.stride) {
+      message.count += count, message.exposed += exposed;
       return;
     }
-  cost_.messages.push_back({axis, op, group, RealBytes(size), count, Seconds(time), Seconds(exposed), exchange});
+  cost_.messages.push_back({axis, op, group, size, count, time, exposed, exchange});
 }
 
-double LayerBuilder::message_time(Collective op, double size, Group group) const {
-  const auto time = [&] { return collective_seconds<double>(cluster_, op, RealBytes(size), group); };
+Seconds LayerBuilder::message_time(Collective op, RealBytes size, Group group) const {
+  const auto time = [&] { return collective_seconds<double>(cluster_, op, size, group); };
   return known_ == nullptr || group.size < 1 ? time() : known_->messages.of(op, size, 1, group, time);
 }
 
-double LayerBuilder::reduced_beside(double communication, double weight_gradient) const {
+Seconds LayerBuilder::reduced_beside(Seconds communication, Seconds weight_gradient) const {
   if (stack_.tp_async_reduce) return hidden_under(communication, weight_gradient);
   return chunked(communication);  // beside the input gradient itself
 }
 
-double LayerBuilder::chunked(double communication) const {
+Seconds LayerBuilder::chunked(Seconds communication) const {
   if (!stack_.tp_overlap || !(pipelined_by_torch() || userbuffers_carry(precision_))) return communication;
-  const double first = communication / split_.tp;  // one chunk finds no product beside it
+  const Seconds first = communication / split_.tp;  // one chunk finds no product beside it
   // Userbuffers leave the rest to copy engines. PyTorch's chunks alternate between two streams that wait for all ranks,
   // and slow the product like whatever else is hidden.
-  return first + (pipelined_by_torch() ? fit_.overlap_tax * (communication - first) : 0);
+  return first + (pipelined_by_torch() ? fit_.overlap_tax * (communication - first) : Seconds());
 }
 
-double LayerBuilder::summed_chunks(double width) const {
+Seconds LayerBuilder::summed_chunks(double width) const {
   // PyTorch's pipelined product and reduce-scatter leaves a partial sum of every rank, which one more kernel adds up
   // (torch/distributed/_symmetric_memory, _fused_matmul_reduce_scatter_impl). Userbuffers add while they copy.
-  if (!stack_.tp_overlap || !pipelined_by_torch()) return 0;
-  return memory_bound_time(gpu_, RealBytes(element() * (1 + 1.0 / split_.tp) * tokens_ * width), 1).value /
-         fit_.memory_bound;
+  if (!stack_.tp_overlap || !pipelined_by_torch()) return {};
+  const RealBytes each(element() * (1 + 1.0 / split_.tp) * tokens_ * width);
+  return memory_bound_time(gpu_, each, 1) / fit_.memory_bound;
 }
 
-double LayerBuilder::hidden_under(double communication, double compute) const {
-  return std::max(0.0, communication - compute) + fit_.overlap_tax * std::min(communication, compute);
+Seconds LayerBuilder::hidden_under(Seconds communication, Seconds compute) const {
+  return std::max(Seconds(), communication - compute) + fit_.overlap_tax * std::min(communication, compute);
 }
 
 }  // namespace plan

@@ -105,7 +105,7 @@ class LayerBuilder final : private LayerOperators {
   struct ContextWidths {
     double queries, keys_values, results;
   };
-  void context_messages(const ContextWidths& width, double forward_core, double backward_core);
+  void context_messages(const ContextWidths& width, Seconds forward_core, Seconds backward_core);
   /// All-to-alls that turn shares of the sequence into shares of the heads and back, forward and backward (Ulysses).
   void exchange_heads(Group group, double width_in, double width_out);
   /// Gather before a column linear, scatter after a row linear, and what the backward hides (E1). `sums`: reductions
@@ -126,21 +126,21 @@ class LayerBuilder final : private LayerOperators {
   Linear add_products(double m, double n, double k, DType dtype, std::uint16_t module);
   void add_linear_cost(const Linear& cost, std::uint16_t module);
   void tell(const KernelTime& kernel) const {
-    if (told_ != nullptr && kernel.seconds > 0) told_->push_back(kernel);
+    if (told_ != nullptr && kernel.time > Seconds()) told_->push_back(kernel);
   }
   void tell_linear(double m, double n, double k, DType dtype, const Linear& cost, double share) const;
   void tell_adapters(double m, double n, double k) const;
   void add_pointwise(const Pointwise& work);
   /// Nonlinearity of a feed-forward layer: reads one product, or two where it is gated, and writes one.
   void add_activation(double rows, double width, bool gated, std::uint16_t module);
-  /// Seconds of one pass, reported; `each`: bytes read and written of an element.
-  double pointwise_time(const Pointwise& work, KernelTime::Pass pass, RealBytes each) const;
-  void add_message(Axis axis, Collective op, Group group, double size, double count, double time, double exposed,
+  /// Time of one pass, reported; `each`: bytes read and written of an element.
+  Seconds pointwise_time(const Pointwise& work, KernelTime::Pass pass, RealBytes each) const;
+  void add_message(Axis axis, Collective op, Group group, RealBytes size, double count, Seconds time, Seconds exposed,
                    const Exchange& exchange = {});
   void add_forward(const Phase& phase, std::uint16_t module);
-  double message_time(Collective op, double size, Group group) const;
-  /// Seconds of a collective that runs between the GEMMs of a layer, which slows some of them down.
-  double tensor_time(Collective op, double size, Group group) const {
+  Seconds message_time(Collective op, RealBytes size, Group group) const;
+  /// Time of a collective that runs between the GEMMs of a layer, which slows some of them down.
+  Seconds tensor_time(Collective op, RealBytes size, Group group) const {
     return beside_products(fit_, op) * message_time(op, size, group);
   }
   /// Bytes of an element of an activation, and the type of products, outside narrower formats.
@@ -164,18 +164,18 @@ class LayerBuilder final : private LayerOperators {
   /// The format of the products that are added from now on.
   void multiply_in(Precision precision);
   void add_scan(Flops flops);
-  double scan_rate() const;  ///< of Mamba's and DeltaNet's chunked scans
+  FlopsPerSecond scan_rate() const;  ///< of Mamba's and DeltaNet's chunked scans
   /// Rate of GEMMs inside a training step / rate measured alone.
   double gemm_rate(DType dtype) const;
-  double hidden_under(double communication, double compute) const;
+  Seconds hidden_under(Seconds communication, Seconds compute) const;
   /// What stays exposed of summing a column linear's input gradient over tp.
-  double reduced_beside(double communication, double weight_gradient) const;
+  Seconds reduced_beside(Seconds communication, Seconds weight_gradient) const;
   /// What stays exposed of a collective that is cut into chunks beside the product that reads or writes them.
-  double chunked(double communication) const;
+  Seconds chunked(Seconds communication) const;
   /// Chunks are PyTorch's (_symmetric_memory), not TransformerEngine's userbuffers.
   bool pipelined_by_torch() const { return stack_.states == StateLayout::Fsdp2; }
-  /// Seconds that add up what a chunked reduction brought, where its framework does so in a pass of its own.
-  double summed_chunks(double width) const;
+  /// Time to add up what a chunked reduction brought, where its framework does so in a pass of its own.
+  Seconds summed_chunks(double width) const;
   void finish_layer();
   /// What is added from here on belongs to these parts of a layer (GraphScope bits): under a graph of one of them the
   /// host launches the graph alone, once each way.
@@ -185,8 +185,8 @@ class LayerBuilder final : private LayerOperators {
   /// Calls of one small kernel each, as so many kernels of the stack: Python takes the same time for them under every
   /// one. Eager stacks are timed by whole modules, each of which makes several calls.
   double small_calls(double calls) const;
-  /// Seconds that the host needs to launch so many kernels; none under CUDA graphs of a whole iteration.
-  double launch_time(double kernels) const;
+  /// What the host needs to launch so many kernels; nothing under CUDA graphs of a whole iteration.
+  Seconds launch_time(double kernels) const;
   /// Without CUDA graphs the host launches kernel by kernel: no phase is shorter than its launches.
   void wait_for_launches();
 

@@ -92,7 +92,7 @@ StageCost Evaluator::cost_of_runs(const StageRuns& runs) const {
     sum.forward += one.forward, sum.paired_ep += one.paired_ep;
     sum.backward_input += one.backward_input, sum.backward_weight += one.backward_weight;
     const Resharding& input = cell_of(run)->input;
-    sum.forward.tp += total_of(input.forward).seconds, sum.backward_input.tp += total_of(input.backward).seconds;
+    sum.forward.tp += total_of(input.forward).time, sum.backward_input.tp += total_of(input.backward).time;
   }
   return sum;
 }
@@ -123,7 +123,7 @@ Evaluator::Moved Evaluator::moved_of_runs(const StageRuns& runs) const {
       cost.backward_input += one.backward_input, cost.backward_weight += one.backward_weight;
       rebuilt |= choice.kind == RecomputeKind::Full;
     }
-    sum.blocks += passes_ * block_exposed(cost, price, layers_of(group.content), rebuilt);
+    sum.blocks += passes_ * block_exposed<double>(cost, price, layers_of(group.content), rebuilt);
   }
   return sum;
 }
@@ -152,7 +152,7 @@ StageMemory Evaluator::memory_of_runs(const StageRuns& runs, int rank, const cha
     between.insert(between.end(), groups.begin(), groups.end());
   }
   const Problem& problem = problem_of(runs.runs.front());
-  states.communication = round_bytes(nccl_buffers(layouts, between, nccl_platform(problem.cluster)).value);
+  states.communication = round_bytes(nccl_buffers(layouts, between, nccl_platform(problem.cluster)));
   ActivityMemory activity;
   for (const StageContent& run : runs.runs) {
     const Cell& cell = *cell_of(run);

@@ -23,7 +23,7 @@ double LayerBuilder::gemm_rate(DType dtype) const {
 
 LinearTime LayerBuilder::linear_time(double m, double n, double k, DType dtype) const {
   const auto time = [&](GemmShape shape, Orientation orientation) {
-    return gemm_time(gpu_, shape, dtype, orientation).value / gemm_rate(dtype);
+    return gemm_time(gpu_, shape, dtype, orientation) / gemm_rate(dtype);
   };
   Linear cost{.forward = time({m, n, k}, Orientation::Forward), .data = time({m, k, n}, Orientation::DataGrad)};
   if (trains_base_) cost.weight = time({n, k, m}, Orientation::WeightGrad);
@@ -68,7 +68,7 @@ LayerBuilder::Linear LayerBuilder::add_products(double m, double n, double k, DT
   tell_linear(m, n, k, dtype, cost, gemm_rate(dtype));
   if (adapted_) {  // two thin GEMMs beside the frozen one
     const double rank = static_cast<double>(training_.lora.rank);
-    const auto thin = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, wide(), o).value; };
+    const auto thin = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, wide(), o); };
     cost.forward += thin({m, rank, k}, Orientation::Forward) + thin({m, n, rank}, Orientation::Forward);
     cost.data += thin({m, k, rank}, Orientation::DataGrad) + thin({m, rank, n}, Orientation::DataGrad);
     cost.weight += thin({rank, k, m}, Orientation::WeightGrad) + thin({n, rank, m}, Orientation::WeightGrad);
@@ -77,7 +77,7 @@ LayerBuilder::Linear LayerBuilder::add_products(double m, double n, double k, DT
     constexpr double kAdapter = 4;
     add_launches(kAdapter, 2 * kAdapter);
   }
-  if (!stack_.gradient_fusion && stack_.states != StateLayout::Fsdp2 && cost.weight > 0) {
+  if (!stack_.gradient_fusion && stack_.states != StateLayout::Fsdp2 && cost.weight > Seconds()) {
     // The gradient is written, read, and added to its sum in a pass of its own; DeepSpeed's bf16 optimizer makes an
     // fp32 copy of it first (bf16_optimizer.py, update_hp_grads).
     const double copy = stack_.states == StateLayout::DeepSpeed && training_.grad_bytes == 4 ? 4 + 4 : 0;
@@ -117,7 +117,7 @@ void LayerBuilder::quantise(const Quantised& what, const Operand& inputs, const 
   const auto time = [&](const char* name, const Operand& of, KernelTime::Pass pass) {
     const bool later = of.gathered > 0 && turned > RealBytes();  // its columns are copied once it is whole
     const RealBytes each = quantising_bytes(training_, chip, trains_base_ && !later);
-    const double cast = pointwise_time({name, of.rows, of.width, 0, 0, what.kernels}, pass, each);
+    const Seconds cast = pointwise_time({name, of.rows, of.width, 0, 0, what.kernels}, pass, each);
     return later ? cast + pointwise_time({"transposition", of.gathered, of.width, 0, 0, what.kernels}, pass, turned)
                  : cast;
   };
@@ -136,9 +136,8 @@ void LayerBuilder::add_row_scales(double m, double n, double k) {
 
 void LayerBuilder::tell_linear(double m, double n, double k, DType dtype, const Linear& cost, double share) const {
   using Pass = KernelTime::Pass;
-  const auto one = [&](Pass pass, GemmShape shape, Orientation orientation, double seconds) {
-    tell(
-        {.pass = pass, .seconds = seconds, .share = share, .shape = shape, .dtype = dtype, .orientation = orientation});
+  const auto one = [&](Pass pass, GemmShape shape, Orientation orientation, Seconds time) {
+    tell({.pass = pass, .time = time, .share = share, .shape = shape, .dtype = dtype, .orientation = orientation});
   };
   one(Pass::Forward, {m, n, k}, Orientation::Forward, cost.forward);
   one(Pass::Backward, {m, k, n}, Orientation::DataGrad, cost.data);
@@ -149,7 +148,7 @@ void LayerBuilder::tell_adapters(double m, double n, double k) const {
   if (told_ == nullptr) return;
   const double rank = static_cast<double>(training_.lora.rank);
   for (const auto& [out, in] : {std::pair(rank, k), std::pair(n, rank)}) {
-    const auto time = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, wide(), o).value; };
+    const auto time = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, wide(), o); };
     tell_linear(m, out, in, wide(),
                 {time({m, out, in}, Orientation::Forward), time({m, in, out}, Orientation::DataGrad),
                  time({out, in, m}, Orientation::WeightGrad)},

@@ -45,7 +45,7 @@ bool fused_norm(const Layer& layer, const Stack& stack) {
 
 RealBytes kept_bytes(const Model& model, const Layer& layer, const LayerLedger& ledger, const Training& training,
                      const Layout& layout) {
-  if (layout.recompute.kind != RecomputeKind::Selective) return RealBytes(ledger.total());
+  if (layout.recompute.kind != RecomputeKind::Selective) return ledger.total();
   if (layout.recompute.modules & kRecomputeOps) return kept_ops(model, layer, ledger, training, layout);
   return kept_selective(ledger, layout.recompute.modules, fused_norm(layer, training.stack));
 }
@@ -78,12 +78,12 @@ EndMemory end_memory(const Model& model, const Training& training, const Layout&
   out.head_parameters = vocab * hidden + norm + (model.head_bias ? vocab : 0);
   out.embedding_saved = embedding_saved(model, training, layout);
   const HeadMemory head = head_memory(model, training, layout);
-  out.head_saved = RealBytes(head.saved);
-  out.logits_saved = RealBytes(head.logits);
-  out.loss_transient = RealBytes(head.loss);
-  out.loss_hole = RealBytes(head.hole);
-  out.head_backward = RealBytes(head.backward);
-  out.head_resident = RealBytes(head.resident);
+  out.head_saved = head.saved;
+  out.logits_saved = head.logits;
+  out.loss_transient = head.loss;
+  out.loss_hole = head.hole;
+  out.head_backward = head.backward;
+  out.head_resident = head.resident;
   // Without the cache a weight's gradient lives until it is added to the buffer.
   if (!training.adapters() && !caches_dummies(training)) out.head_backward += RealBytes(2 * vocab * hidden);
   if (model.mtp.depth > 0) {
@@ -147,11 +147,11 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
       layers_.back().quantised_parameters = shapes.numel();
       layers_.back().expert_quantised_parameters = shapes.numel(true);
     }
-    layers_.back().saved = RealBytes(ledgers_.back().total());
+    layers_.back().saved = ledgers_.back().total();
     // One layer's copies are on their way out, or back in for the layer at work and the one behind it.
-    layers_.back().forward_transient = RealBytes(transient.forward) + layers_.back().offloaded;
-    backward_work_.emplace_back(std::max(transient.ffn_backward, transient.attention_backward - ledgers_.back().ffn()));
-    graph_ = std::max(graph_, graph_pool<double>(layer, transient, training.stack.graph_scopes));
+    layers_.back().forward_transient = transient.forward + layers_.back().offloaded;
+    backward_work_.push_back(std::max(transient.ffn_backward, transient.attention_backward - ledgers_.back().ffn()));
+    graph_ = std::max(graph_, graph_pool(layer, transient, training.stack.graph_scopes));
   }
   recompute(layout.recompute);
   const double hidden = static_cast<double>(model.hidden);
@@ -163,10 +163,10 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
   for (const Shape& shape : shapes_) largest_ = std::max(largest_, shape.rows * shape.columns);
   for (int zero = 0; zero < 4; ++zero) state_bytes_[static_cast<std::size_t>(zero)] = state_bytes(training, zero);
   const Stack& stack = training.stack;
-  workspaces_ = stack.transformer_engine ? gemm_workspace(generation_).value : 0;
-  torch_workspaces_ = torch_workspaces(generation_, stack.deterministic).value;
+  workspaces_ = stack.transformer_engine ? gemm_workspace(generation_) : RealBytes();
+  torch_workspaces_ = torch_workspaces(generation_, stack.deterministic);
   if (stack.grouped_gemm && stack.transformer_engine)
-    grouped_workspaces_ = kGroupedGemmStreams * gemm_workspace(generation_).value;
+    grouped_workspaces_ = kGroupedGemmStreams * gemm_workspace(generation_);
   if (training.optimizer == Optimizer::Muon)
     for (const Shape& shape : shapes_)
       if (!(shape.owners >> kMaxLayerKinds)) muon_ = std::max(muon_, RealBytes(3 * 2 * shape.rows * shape.columns));
@@ -190,7 +190,7 @@ LayerTensors MemoryModel::tensors(int kind) const {
   const Layer& layer = problem_->model.kinds[static_cast<std::size_t>(kind)];
   const Recompute& recompute = split_.recompute;
   const bool modules = recompute.kind == RecomputeKind::Selective && !(recompute.modules & kRecomputeOps);
-  const bool mlp = ledgers_[static_cast<std::size_t>(kind)][Fate::Mlp] > 0;
+  const bool mlp = ledgers_[static_cast<std::size_t>(kind)][Fate::Mlp] > RealBytes();
   const Fates gone = modules ? dropped(recompute.modules, fused_norm(layer, training_.stack), mlp) : 0;
   const unsigned leaving = leaving_modules(layer, training_);
   LayerTensors out;

@@ -228,14 +228,14 @@ class MemoryModel {
   /// TransformerEngine hands autograd one bf16 tensor per distinct weight shape in place of the gradients that its
   /// GEMMs already added up.
   template <class V>
-  V dummy_gradients(unsigned owners) const;
+  BytesOf<V> dummy_gradients(unsigned owners) const;
   Traced traced_graph_pool() const;
   /// Neither state nor activation, but there at every possible peak.
   template <class V>
-  V resident_law(const Layout& layout, int rank, const StageContent& content, const StageSums& sums) const;
+  BytesOf<V> resident_law(const Layout& layout, int rank, const StageContent& content, const StageSums& sums) const;
   /// What the allocator wastes of all that is held, the place of a tensor that was freed, and an idle pool.
   template <class V>
-  V reserve_law(const V& held, const V& hole, const V& pool) const;
+  BytesOf<V> reserve_law(const BytesOf<V>& held, const BytesOf<V>& hole, const BytesOf<V>& pool) const;
   RealBytes reserve(const ShardedMemory& sharded, const Instant& instant) const;
   RealBytes gathered_bytes() const;
   bool stays_whole(const Layout& layout) const;
@@ -269,13 +269,13 @@ class MemoryModel {
   std::vector<RealBytes> backward_work_;  ///< by kind, of backward_transient: what backward itself needs
   std::vector<Shape> shapes_;
   EndMemory ends_;
-  double graph_ = 0;                         ///< of CUDA graphs of parts of a layer: what their pool keeps to itself
+  RealBytes graph_{};                        ///< of CUDA graphs of parts of a layer: what their pool keeps to itself
   RealBytes stale_{};                        ///< gradient that a stage behind the first keeps after sending it
-  double loader_mask_ = 0;                   ///< s * s attention mask of the data loader
+  RealBytes loader_mask_{};                  ///< s * s attention mask of the data loader
   std::array<StateBytes, 4> state_bytes_{};  ///< by ZeRO stage
-  double workspaces_ = 0;                    ///< of TransformerEngine, on every rank
-  double torch_workspaces_ = 0;              ///< of ranks with a head or a router
-  double grouped_workspaces_ = 0;            ///< of ranks with experts
+  RealBytes workspaces_{};                   ///< of TransformerEngine, on every rank
+  RealBytes torch_workspaces_{};             ///< of ranks with a head or a router
+  RealBytes grouped_workspaces_{};           ///< of ranks with experts
   double largest_ = 0;                       ///< parameters of the largest linear
   RealBytes muon_{};                         ///< Newton-Schulz copies of the largest matrix
   bool caches_dummies_ = false;

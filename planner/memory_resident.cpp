@@ -11,9 +11,9 @@ namespace {
 constexpr double kReduceBucket = 5e8;
 
 /// What is known already, or the law that gave it.
-template <class V, class Law>
-V known_or(double known, const Law& law) {
-  if constexpr (std::is_same_v<V, double>)
+template <class Held, class Law>
+Held known_or(RealBytes known, const Law& law) {
+  if constexpr (std::is_same_v<Held, RealBytes>)
     return known;
   else
     return law();
@@ -22,14 +22,14 @@ V known_or(double known, const Law& law) {
 }  // namespace
 
 template <class V>
-V MemoryModel::dummy_gradients(unsigned owners) const {
-  V bytes = 0.0;
+BytesOf<V> MemoryModel::dummy_gradients(unsigned owners) const {
+  BytesOf<V> bytes(0.0);
   if (!caches_dummies_) return bytes;
   int number = 0;
   for (const Shape& shape : shapes_) {
     if (!(shape.owners & owners)) continue;
     ++number;
-    bytes = bytes + 2.0 * symbol<V>("r", number, shape.rows, "rows of a weight on the rank", kShapeOrigin) *
+    bytes = bytes + BytesOf<V>(2.0) * symbol<V>("r", number, shape.rows, "rows of a weight on the rank", kShapeOrigin) *
                         symbol<V>("c", number, shape.columns, "its columns", kShapeOrigin);
   }
   return bytes;
@@ -39,69 +39,62 @@ V MemoryModel::dummy_gradients(unsigned owners) const {
 Traced MemoryModel::traced_graph_pool() const {
   Traced most = 0.0;
   for (const Layer& layer : problem_->model.kinds) {
-    const Traced one = graph_pool<Traced>(layer, traced_transient(problem_->model, layer, training_, split_),
-                                          training_.stack.graph_scopes);
+    const Traced one =
+        graph_pool(layer, traced_transient(problem_->model, layer, training_, split_), training_.stack.graph_scopes);
     if (one.value() > most.value()) most = one;
   }
   return most;
 }
 
 template <class V>
-V MemoryModel::resident_law(const Layout& layout, int rank, const StageContent& content, const StageSums& sums) const {
-  V bytes = symbol<V>("o", kStaticResidue, "random states, scalars, small tables: 3 MiB as measured", "stack") +
-            symbol<V>("w", workspaces_, "workspace of TransformerEngine's GEMMs", "GPU preset");
-  bytes = bytes + known_or<V>(loader_mask_, [&] {
-            return lettered<V>("k", loader_mask<V>(training_, split_), "attention mask of the data loader", "bytes");
+BytesOf<V> MemoryModel::resident_law(const Layout& layout, int rank, const StageContent& content,
+                                     const StageSums& sums) const {
+  using Held = BytesOf<V>;
+  Held bytes = symbol<Held>("o", kStaticResidue, "random states, scalars, small tables: 3 MiB as measured", "stack") +
+               symbol<Held>("w", workspaces_, "workspace of TransformerEngine's GEMMs", "GPU preset");
+  bytes = bytes + known_or<Held>(loader_mask_, [&] {
+            return lettered("k", loader_mask<V>(training_, split_), "attention mask of the data loader", "bytes");
           });
-  bytes = bytes + known_or<V>(graph_, [&] {
-            if constexpr (std::is_same_v<V, double>)
-              return graph_;
-            else
-              return lettered<V>("q", traced_graph_pool(), "pool of CUDA graphs of parts of a layer", "bytes");
+  bytes = bytes + known_or<Held>(graph_, [&] {
+            return lettered("q", traced_graph_pool(), "pool of CUDA graphs of parts of a layer", "bytes");
           });
   if (states_of(layout) != StateLayout::MegatronFsdp)
-    bytes = bytes +
-            lettered<V>("g", dummy_gradients<V>(sums.kinds), "cached gradients, one of each weight's shape", "bytes");
+    bytes =
+        bytes + lettered("g", dummy_gradients<V>(sums.kinds), "cached gradients, one of each weight's shape", "bytes");
   if (content.head || sums.moe)
-    bytes = bytes + symbol<V>("t", torch_workspaces_, "workspaces of PyTorch's own products", "GPU preset");
+    bytes = bytes + symbol<Held>("t", torch_workspaces_, "workspaces of PyTorch's own products", "GPU preset");
   if (sums.moe)
-    bytes = bytes + symbol<V>("x", grouped_workspaces_, "workspaces of the grouped GEMM's streams", "GPU preset");
+    bytes = bytes + symbol<Held>("x", grouped_workspaces_, "workspaces of the grouped GEMM's streams", "GPU preset");
   if (content.head)
-    bytes = bytes + known_or<V>(ends_.head_resident.value, [&] {
-              if constexpr (std::is_same_v<V, double>)
-                return ends_.head_resident.value;
-              else
-                return lettered<V>("h", traced_head(problem_->model, training_, split_).resident,
-                                   "the head's gathered input", "bytes");
+    bytes = bytes + known_or<Held>(ends_.head_resident, [&] {
+              return lettered("h", traced_head(problem_->model, training_, split_).resident,
+                              "the head's gathered input", "bytes");
             });
   if (rank > 0)
-    bytes = bytes + known_or<V>(stale_.value, [&] {
-              if constexpr (std::is_same_v<V, double>)
-                return stale_.value;
-              else
-                return lettered<V>("s", traced_checkpoint(problem_->model, training_, split_),
-                                   "gradient that was sent to the stage before", "bytes");
+    bytes = bytes + known_or<Held>(stale_, [&] {
+              return lettered("s", traced_checkpoint(problem_->model, training_, split_),
+                              "gradient that was sent to the stage before", "bytes");
             });
   if (training_.stack.states == StateLayout::DeepSpeed && layout.zero > 0) {
     // where they are reduced beside backward, two in turn
     const double trained = sums.trained_dense + sums.trained_expert + sums.ends;
     const V bucket = smaller(symbol<V>("b", kReduceBucket, "elements of a bucket of gradients", "stack"),
                              symbol<V>("P", trained, "parameters of the rank", kShapeOrigin));
-    bytes = bytes + (training_.stack.overlap_grad_reduce ? 2.0 : 1.0) * 2.0 * bucket;
+    bytes = bytes + Held((training_.stack.overlap_grad_reduce ? 2.0 : 1.0) * 2.0 * bucket);
   }
   return bytes;
 }
 
 RealBytes MemoryModel::resident_transient(const Layout& layout, int rank, const StageContent& content,
                                           const StageSums& sums) const {
-  return RealBytes(resident_law<double>(layout, rank, content, sums));
+  return resident_law<double>(layout, rank, content, sums);
 }
 Traced MemoryModel::traced_resident(const Layout& layout, int rank, const StageContent& content) const {
   return resident_law<Traced>(layout, rank, content, sums(content));
 }
 
 template <class V>
-V MemoryModel::reserve_law(const V& held, const V& hole, const V& pool) const {
+BytesOf<V> MemoryModel::reserve_law(const BytesOf<V>& held, const BytesOf<V>& hole, const BytesOf<V>& pool) const {
   const Stack& stack = problem_->training.stack;
   const char* pages = stack.expandable_segments ? "with expandable segments" : "without expandable segments";
   return symbol<V>("u", problem_->cluster.calibration.allocator_reserve, "against what is usual", kConstantsOrigin) *
@@ -111,9 +104,8 @@ V MemoryModel::reserve_law(const V& held, const V& hole, const V& pool) const {
 
 RealBytes MemoryModel::reserve(const ShardedMemory& sharded, const Instant& instant) const {
   const RealBytes held = sharded.states() + instant.activations + instant.transient;
-  const double left =
-      pool_left<double>(instant.pool, sharded.pool.value, sharded.forward.value, sharded.embedding.value);
-  return RealBytes(reserve_law<double>(held.value, instant.hole.value, left));
+  const RealBytes left = pool_left(instant.pool, sharded.pool, sharded.forward, sharded.embedding);
+  return reserve_law<double>(held, instant.hole, left);
 }
 
 Traced MemoryModel::traced_reserve(const Layout& layout, int rank, const StageContent& content,
@@ -136,7 +128,7 @@ Traced MemoryModel::traced_reserve(const Layout& layout, int rank, const StageCo
         symbol<Traced>("G", held.forward.value, "weights gathered while a layer's forward runs", kShapeOrigin);
     const Traced embedding =
         symbol<Traced>("E", held.embedding.value, "gathered when the embedding's gradient appears", kShapeOrigin);
-    left = pool_left<Traced>(instant.pool, pool, forward, embedding);
+    left = pool_left(instant.pool, pool, forward, embedding);
   }
   return reserve_law<Traced>(alive, hole, left);
 }

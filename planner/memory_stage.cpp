@@ -155,7 +155,7 @@ void MemoryModel::fill_fsdp2(ShardedMemory& memory, const Layout& layout, const 
     // Taken in chunks, the loss comes with its backward pass: the head's gradients add up under it.
     if (training.stack.cross_entropy == CrossEntropy::Chunked) memory.head += gradients;
   }
-  if (!training.stack.gathers_tensors) memory.pool = RealBytes(gather_pool<double>(sums.block, head));
+  if (!training.stack.gathers_tensors) memory.pool = gather_pool<double>(sums.block, head);
   if (grads == RealBytes() && !training.adapters()) {  // every gradient but its own is sharded by then
     const double embedding = ends_.embedding_parameters;
     memory.embedding = (stays_whole(layout) ? whole_weights(sums) : RealBytes(2 * embedding)) +

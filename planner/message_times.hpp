@@ -6,21 +6,22 @@
 #include <vector>
 
 #include "formulas/cluster.hpp"
+#include "formulas/real_bytes.hpp"
 
 namespace plan {
 
-/// Seconds of messages on one cluster, remembered: layouts of a job share most of them. A table that a core's own cache
+/// Times of messages on one cluster, remembered: layouts of a job share most of them. A table that a core's own cache
 /// holds, in which a message takes the place of an earlier one with the same slot.
 class MessageTimes {
  public:
   /// `time` is asked where the message is not known: of `bytes` in `parts`.
   template <class Time>
-  double of(Collective op, double bytes, double parts, const Group& group, const Time& time) {
+  Seconds of(Collective op, RealBytes bytes, double parts, const Group& group, const Time& time) {
     const Key key{bytes, parts, op, group.size, group.stride, group.span, group.row};
     if (slots_.empty()) slots_.resize(kSlots);
     Slot& slot = slots_[slot_of(key)];
     if (!(slot.key == key)) slot = {key, time()};
-    return slot.seconds;
+    return slot.time;
   }
 
  private:
@@ -28,17 +29,18 @@ class MessageTimes {
   static constexpr std::size_t kSlots = std::size_t{1} << kSlotBits;
   static_assert(sizeof(Group) == 4 * sizeof(int), "the key tells apart all that a group is");
   struct Key {
-    double bytes = 0, parts = 0;
+    RealBytes bytes{};
+    double parts = 0;
     Collective op = Collective::AllReduce;
     int size = 0, stride = 0, span = 0, row = 0;  ///< no group is of nobody: an empty slot is of no message
     bool operator==(const Key&) const = default;
   };
   struct Slot {
     Key key{};
-    double seconds = 0;
+    Seconds time{};
   };
   static std::size_t slot_of(const Key& key) {
-    std::uint64_t hash = std::bit_cast<std::uint64_t>(key.bytes) ^ static_cast<std::uint64_t>(key.op);
+    std::uint64_t hash = std::bit_cast<std::uint64_t>(key.bytes.value) ^ static_cast<std::uint64_t>(key.op);
     for (const int part : {static_cast<int>(key.parts), key.size, key.stride, key.span, key.row})
       hash = (hash ^ (hash >> 29)) * 0x9e3779b97f4a7c15 + static_cast<std::uint64_t>(part);
     return static_cast<std::size_t>((hash * 0x9e3779b97f4a7c15) >> (64 - kSlotBits));

@@ -71,13 +71,13 @@ void LayerBuilder::core_attention(double heads, double kv_heads, double qk_dim, 
                            .heads = heads / spread,
                            .qk_dim = qk_dim,
                            .v_dim = v_dim};
-  const double forward = ring * attention_forward_time(gpu_, work).value / attention_rate();
-  const double backward = ring * attention_backward_time(gpu_, work).value / attention_rate();
+  const Seconds forward = ring * attention_forward_time(gpu_, work) / attention_rate();
+  const Seconds backward = ring * attention_backward_time(gpu_, work) / attention_rate();
   add_launches(ring, ring);
   for (const bool back : {false, true})
     tell({.law = KernelTime::Law::Attention,
           .pass = back ? KernelTime::Pass::Backward : KernelTime::Pass::Forward,
-          .seconds = back ? backward : forward,
+          .time = back ? backward : forward,
           .share = attention_rate(),
           .runs = static_cast<double>(ring),
           .work = work});
@@ -107,15 +107,15 @@ void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) 
   const double seq = as_double(training_.seq), batch = split_.micro_batch * heads;
   const double rows = seq / split_.cp;
   const auto time = [&](GemmShape shape, Orientation o) {
-    return gemm_time(gpu_, shape, wide(), o).value / gemm_rate(wide());
+    return gemm_time(gpu_, shape, wide(), o) / gemm_rate(wide());
   };
   const GemmShape score_shape{rows, seq, qk_dim, batch}, value_shape{rows, v_dim, seq, batch};
-  const double scores = time(score_shape, Orientation::Forward);
-  const double values = time(value_shape, Orientation::Forward);
+  const Seconds scores = time(score_shape, Orientation::Forward);
+  const Seconds values = time(value_shape, Orientation::Forward);
   for (const double times : {1.0, 2.0})
-    for (const auto& [shape, seconds] : {std::pair(score_shape, scores), std::pair(value_shape, values)})
+    for (const auto& [shape, one] : {std::pair(score_shape, scores), std::pair(value_shape, values)})
       tell({.pass = times == 1 ? KernelTime::Pass::Forward : KernelTime::Pass::Backward,
-            .seconds = times * seconds,
+            .time = times * one,
             .share = gemm_rate(wide()),
             .runs = times,
             .shape = shape});
@@ -135,7 +135,7 @@ void LayerBuilder::unfused_attention(double heads, double qk_dim, double v_dim) 
                    2 + draws, kRecomputeCoreAttention});
 }
 
-void LayerBuilder::context_messages(const ContextWidths& width, double forward_core, double backward_core) {
+void LayerBuilder::context_messages(const ContextWidths& width, Seconds forward_core, Seconds backward_core) {
   if (split_.cp == 1) return;
   const int ulysses = split_.exchanging();
   const int ring = split_.cp / ulysses;
@@ -145,10 +145,10 @@ void LayerBuilder::context_messages(const ContextWidths& width, double forward_c
   }
   if (ring == 1) return;
   const Group group = context_group(ring, split_.tp, ulysses);
-  const double local = element() * tokens_ * width.keys_values;  // of one rank; heads/u x tokens*u
+  const RealBytes local(element() * tokens_ * width.keys_values);  // of one rank; heads/u x tokens*u
   if (split_.cp_kind == CpKind::AllGather) {
-    const double gather = message_time(Collective::AllGather, local * ring, group);
-    const double scatter = message_time(Collective::ReduceScatter, local * ring, group);
+    const Seconds gather = message_time(Collective::AllGather, local * ring, group);
+    const Seconds scatter = message_time(Collective::ReduceScatter, local * ring, group);
     cost_.forward.cp += gather;
     cost_.backward_input.cp += gather + scatter;
     add_message(Axis::Cp, Collective::AllGather, group, local * ring, 2, gather, 2 * gather);
@@ -157,11 +157,11 @@ void LayerBuilder::context_messages(const ContextWidths& width, double forward_c
   }
   // Ring: each of c-1 hops hides under one block of attention. In the backward pass dK and dV follow one block behind
   // K and V and go the whole way round: their last hop finds nothing left to hide under.
-  const double hop = send_seconds<double>(cluster_, RealBytes(local), group.stride, group.size);
-  const double both = send_seconds<double>(cluster_, RealBytes(2 * local), group.stride, group.size);
-  const double forward = (ring - 1) * hidden_under(hop, forward_core / ring);
-  const double alone = 2 * hidden_under(hop, backward_core / ring) + hop;
-  const double together = (ring - 2) * hidden_under(both, backward_core / ring);
+  const Seconds hop = send_seconds<double>(cluster_, local, group.stride, group.size);
+  const Seconds both = send_seconds<double>(cluster_, 2 * local, group.stride, group.size);
+  const Seconds forward = (ring - 1) * hidden_under(hop, forward_core / ring);
+  const Seconds alone = 2 * hidden_under(hop, backward_core / ring) + hop;
+  const Seconds together = (ring - 2) * hidden_under(both, backward_core / ring);
   cost_.forward.cp += forward;
   cost_.backward_input.cp += alone + together;
   add_message(Axis::Cp, Collective::SendRecv, group, local, ring - 1 + 3, hop, forward + alone);
@@ -170,7 +170,8 @@ void LayerBuilder::context_messages(const ContextWidths& width, double forward_c
 
 void LayerBuilder::exchange_heads(Group group, double width_in, double width_out) {
   for (const double width : {width_in, width_out}) {
-    const double bytes = element() * tokens_ * width, time = message_time(Collective::AllToAll, bytes, group);
+    const RealBytes bytes(element() * tokens_ * width);
+    const Seconds time = message_time(Collective::AllToAll, bytes, group);
     cost_.forward.cp += time;
     cost_.backward_input.cp += time;
     add_message(Axis::Cp, Collective::AllToAll, group, bytes, 2, time, 2 * time);
@@ -191,17 +192,17 @@ void LayerBuilder::scan(const ScanCore& core) {
 }
 
 void LayerBuilder::add_scan(Flops flops) {
-  const double rate = scan_rate();
+  const FlopsPerSecond rate = scan_rate();
   const auto time = [&](KernelTime::Pass pass, double runs) {
-    const double seconds = scan_law<double>(runs, flops, rate);
-    tell({.law = KernelTime::Law::Scan, .pass = pass, .seconds = seconds, .runs = runs, .flops = flops, .rate = rate});
-    return seconds;
+    const Seconds time = scan_law<double>(runs, flops, rate);
+    tell({.law = KernelTime::Law::Scan, .pass = pass, .time = time, .runs = runs, .flops = flops, .rate = rate});
+    return time;
   };
   add_forward({.compute = time(KernelTime::Pass::Forward, 1)}, 0);
   cost_.backward_input.compute += time(KernelTime::Pass::Backward, 2);
 }
 
-double LayerBuilder::scan_rate() const {
+FlopsPerSecond LayerBuilder::scan_rate() const {
   // Products of 64 to 128 rows between fp32 exponentials and masks; Mamba-2's own benchmark on A100 has a tenth of the
   // peak (arXiv:2405.21060, section 9.3).
   constexpr double kScanShare = 0.1;
@@ -210,7 +211,7 @@ double LayerBuilder::scan_rate() const {
   double peak = peak_of_16_bits(gpu_).value;
   if (peak <= 0) peak = kUnknownRate;
   if (gpu_.sm_count > 0) peak = std::min(peak, kAmpereSm * gpu_.sm_count);
-  return peak * kScanShare * gemm_rate(DType::Bf16) * fit_.scan;
+  return FlopsPerSecond(peak * kScanShare * gemm_rate(DType::Bf16) * fit_.scan);
 }
 
 void LayerBuilder::moe(const MoeShape& shape) {
@@ -254,19 +255,19 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
 
   const double share = gemm_rate(dtype_) * fit_.grouped_gemm;
   const auto time = [&](double n, double k, Orientation o) {
-    const double seconds = grouped_gemm_time(gpu_, local, rows, n, k, dtype_, o).value / share;
+    const Seconds one = grouped_gemm_time(gpu_, local, rows, n, k, dtype_, o) / share;
     tell({.law = KernelTime::Law::GroupedGemm,
           .pass = static_cast<KernelTime::Pass>(o),
-          .seconds = seconds,
+          .time = one,
           .share = share,
           .shape = {rows, n, k, local},
           .dtype = dtype_,
           .orientation = o});
-    return seconds;
+    return one;
   };
   const auto expert_linear = [&](double n, double k) {
     return Linear{time(n, k, Orientation::Forward), time(n, k, Orientation::DataGrad),
-                  trains_base_ ? time(n, k, Orientation::WeightGrad) : 0};
+                  trains_base_ ? time(n, k, Orientation::WeightGrad) : Seconds()};
   };
   if (stack_.ep_overlap && split_.ep > 1) add_routing_calls(kGraphExperts, kScheduleNodes * kNodeCalls);
   const double launches = small_calls(2 * local * (is_narrow(dtype_) ? kQuantisedExpertLaunches : kExpertLaunches));
@@ -291,9 +292,9 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
     const Group group = expert_tensor_group(split_.etp);
     // Gathered before they are copied to their experts when that moves less (all-gather dispatcher).
     const double copies = as_double(std::min<std::int64_t>(shape.top_k, split_.ep));
-    const double size = element() * tokens_ / split_.tp * copies * split_.etp * width;
-    const double gather = tensor_time(Collective::AllGather, size, group);
-    const double scatter = tensor_time(Collective::ReduceScatter, size, group);
+    const RealBytes size(element() * tokens_ / split_.tp * copies * split_.etp * width);
+    const Seconds gather = tensor_time(Collective::AllGather, size, group);
+    const Seconds scatter = tensor_time(Collective::ReduceScatter, size, group);
     add_forward({.tp = gather + scatter}, 0);
     cost_.backward_input.tp += gather + scatter;
     add_message(Axis::Tp, Collective::AllGather, group, size, 2, gather, 2 * gather);
@@ -302,14 +303,13 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
   if (split_.ep == 1) return;
   const Group group = expert_group(split_.ep, split_.etp);
   const auto exchange = [&](double element) {
-    const double size =
-        dispatch_bytes(tokens_ / split_.tp, shape.top_k, shape.latent > 0 ? shape.latent : model_.hidden, element)
-            .value;
+    const RealBytes size =
+        dispatch_bytes(tokens_ / split_.tp, shape.top_k, shape.latent > 0 ? shape.latent : model_.hidden, element);
     const int inside = group.inside(cluster_.scale_up_size());
     // DeepEP and HybridEP send one copy of a token to each rank that has experts of it, however many.
     const double ranks =
         stack_.dedup_dispatch ? distinct_nodes(shape.experts, shape.top_k, group.size) : as_double(shape.top_k);
-    Exchange out{.sent = RealBytes(size * ranks / as_double(shape.top_k)), .imbalance = stack_.routing_imbalance};
+    Exchange out{.sent = size * ranks / as_double(shape.top_k), .imbalance = stack_.routing_imbalance};
     if (stack_.dedup_dispatch && inside < group.size) {
       // One copy of a token per node over the network, the rest over NVLink.
       const int nodes = group.size / inside;
@@ -318,7 +318,7 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
       out.by_node = true;
       out.remote = RealBytes(tokens_ / split_.tp * width * element * reached * (nodes - 1) / nodes);
     }
-    const double all_to_all = out.by_node ? 0 : message_time(Collective::AllToAll, out.sent.value, group);
+    const Seconds all_to_all = out.by_node ? Seconds() : message_time(Collective::AllToAll, out.sent, group);
     return std::tuple(size, exchange_seconds<double>(cluster_, out, all_to_all), out);
   };
   const auto [dispatch_size, dispatch, sent] =
@@ -331,21 +331,22 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
 }
 
 template <class V>
-V exchange_seconds(const Cluster& cluster, const Exchange& exchange, const V& all_to_all) {
+SecondsOf<V> exchange_seconds(const Cluster& cluster, const Exchange& exchange, const SecondsOf<V>& all_to_all) {
+  using Time = SecondsOf<V>;
   const V uneven = exchange.imbalance == 1
                        ? V(1.0)
                        : symbol<V>("u", exchange.imbalance, "tokens of the most loaded rank over the mean", "stack");
   if (!exchange.by_node) return all_to_all * uneven;
-  const V network = send_seconds<V>(cluster, exchange.remote, cluster.scale_up_size());
-  const V local =
+  const Time network = send_seconds<V>(cluster, exchange.remote, cluster.scale_up_size());
+  const Time local(
       symbol<V>("S", exchange.sent.value, "bytes that the rank sends", kShapeOrigin) /
       symbol<V>("W", cluster.gpu.scale_up.value, "bytes a second inside the domain", "GPU preset") /
-      symbol<V>("eta", cluster.calibration.scale_up, "share of that rate that training reaches", kConstantsOrigin);
-  return larger(lettered<V>("r", network, "one copy of a token a node, over the network", "s"),
-                lettered<V>("l", local, "all copies, inside the domain", "s")) *
+      symbol<V>("eta", cluster.calibration.scale_up, "share of that rate that training reaches", kConstantsOrigin));
+  return larger(lettered("r", network, "one copy of a token a node, over the network", "s"),
+                lettered("l", local, "all copies, inside the domain", "s")) *
          uneven;
 }
-template double exchange_seconds<double>(const Cluster&, const Exchange&, const double&);
+template Seconds exchange_seconds<double>(const Cluster&, const Exchange&, const Seconds&);
 template Traced exchange_seconds<Traced>(const Cluster&, const Exchange&, const Traced&);
 
 }  // namespace plan

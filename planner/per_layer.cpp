@@ -120,19 +120,19 @@ struct Pipelines {
 
 /// Time of a step at least, each layer under the tp and cp that suit it best.
 Seconds least_of(StageModels& models, const Problem& problem, const Layout& base, const Stages& stages) {
-  std::vector<double> least;
+  std::vector<Seconds> least;
   for (const auto& [width, zeros] : stages.zeros) {
     const CostModel& costs = models.costs(problem.training.offload.layers, layout_of_run(base, own_width(width, base)));
-    least.resize(static_cast<std::size_t>(costs.kinds()), std::numeric_limits<double>::infinity());
+    least.resize(static_cast<std::size_t>(costs.kinds()), Seconds::infinity());
     for (int kind = 0; kind < costs.kinds(); ++kind) {
-      double& known = least[static_cast<std::size_t>(kind)];
+      Seconds& known = least[static_cast<std::size_t>(kind)];
       known = std::min(known, costs.layer(kind).least());
     }
   }
-  double trip = 0;
+  Seconds trip;
   for (const int kind : problem.model.layers) trip += least[static_cast<std::size_t>(kind)];
   const double straggler = 1 + problem.cluster.calibration.jitter * slowest_of(problem.gpus);
-  return least_step(Seconds(kBelow * trip * straggler), problem, base);
+  return least_step(kBelow * trip * straggler, problem, base);
 }
 
 std::vector<Pipelines> pipelines_of(StageModels& models, const Problem& problem) {

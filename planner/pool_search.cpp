@@ -259,9 +259,9 @@ class Search {
       const Recompute& r = run.layout.recompute;
       for (int kind = 0; kind < costs.kinds(); ++kind) {
         if (r.kind == RecomputeKind::Full && r.layers == 0)
-          choice.kinds[static_cast<std::size_t>(kind)] += Seconds(costs.full_recompute(kind).total());
+          choice.kinds[static_cast<std::size_t>(kind)] += costs.full_recompute(kind).total();
         if (r.kind == RecomputeKind::Selective)
-          choice.kinds[static_cast<std::size_t>(kind)] += Seconds(costs.selective_recompute(kind, r.modules).total());
+          choice.kinds[static_cast<std::size_t>(kind)] += costs.selective_recompute(kind, r.modules).total();
       }
       choice.whole = {};
       for (const int kind : whole_.model.layers) choice.whole += choice.kinds[static_cast<std::size_t>(kind)];

@@ -240,7 +240,7 @@ const Problem& PoolModels::joined_by(int one, int other) {
 Hops PoolModels::hops(const PooledLayout& layout) {
   std::vector<Seconds> each;
   const auto time = [&](const Cluster& cluster, RealBytes bytes, std::size_t tier) {
-    return Seconds(hop_seconds<double>(cluster, bytes, tier));
+    return hop_seconds<double>(cluster, bytes, tier);
   };
   const std::size_t runs = layout.runs.size();
   for (std::size_t first = 0, next = 0; first < runs; first = next) {  // of one pool
@@ -286,18 +286,15 @@ PooledEvaluator::PooledEvaluator(PoolModels& models, const PooledLayout& layout)
 }
 
 void PooledEvaluator::prepare_work() {
-  const auto work = [](const LayerCost& cost) {
-    return Seconds((cost.forward + cost.backward_input + cost.backward_weight).total());
-  };
+  const auto work = [](const LayerCost& cost) { return cost.work().total(); };
   const std::vector<int>& kinds = models_.whole().model.layers;
   for (const Cell& cell : cells_) {
     const Recompute& r = cell.layout.recompute;
     std::vector<Seconds> up_to{Seconds()};
     for (const int kind : kinds) {
       Seconds layer = work(cell.costs->layer(kind));
-      if (r.kind == RecomputeKind::Full && r.layers == 0) layer += Seconds(cell.costs->full_recompute(kind).total());
-      if (r.kind == RecomputeKind::Selective)
-        layer += Seconds(cell.costs->selective_recompute(kind, r.modules).total());
+      if (r.kind == RecomputeKind::Full && r.layers == 0) layer += cell.costs->full_recompute(kind).total();
+      if (r.kind == RecomputeKind::Selective) layer += cell.costs->selective_recompute(kind, r.modules).total();
       up_to.push_back(up_to.back() + layer);
     }
     up_to_.push_back(std::move(up_to));

@@ -21,22 +21,19 @@ bool forwards(Work work) { return work == Work::Forward || work == Work::Pair; }
 
 /// Activations of a rank that peaks in its optimizer step while the pipeline runs. They are linear in the micro-batches
 /// held, and so many are held in two imagined runs that the peak is in the pipeline.
-double pipeline_activations(const MemoryModel& memory, const Layout& layout, int rank, const StageContent& content,
-                            double held) {
+RealBytes pipeline_activations(const MemoryModel& memory, const Layout& layout, int rank, const StageContent& content,
+                               double held) {
   constexpr double kMany = 1e6;
-  const auto at = [&](double count) {
-    return static_cast<double>(memory.stage(layout, rank, content, count).activations.value);
-  };
-  const double first = at(kMany), slope = (at(2 * kMany) - first) / kMany;
-  return std::max(0.0, first + slope * (held - kMany));
+  const auto at = [&](double count) { return RealBytes(memory.stage(layout, rank, content, count).activations); };
+  const RealBytes first = at(kMany), slope = (at(2 * kMany) - first) / kMany;
+  return std::max(RealBytes(), first + slope * (held - kMany));
 }
 
 RankMemory rank_memory(const StageMemory& stage, std::string_view instant) {
   RankMemory out;
   const Bytes alive = stage.transient - stage.reserve;
-  out.alive = static_cast<double>(alive.value);
-  out.activations = static_cast<double>(stage.activations.value);
-  out.steady = static_cast<double>((stage.total() - stage.activations - alive).value);
+  out.alive = alive, out.activations = stage.activations;
+  out.steady = stage.total() - stage.activations - alive;
   out.during = peak_during(instant);
   return out;
 }

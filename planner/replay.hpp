@@ -16,14 +16,14 @@ inline constexpr std::int64_t kMostReplayed = std::int64_t{1} << 21;
 /// The operations during which a stage reaches its peak.
 enum class PeakDuring : std::uint8_t { Forward, Backward, OptimizerStep };
 
-/// What a rank holds over the step, in bytes; the peak is the estimate's.
+/// What a rank holds over the step; the peak is the estimate's.
 struct RankMemory {
-  double steady = 0;       ///< states, buffers, context and the allocator's reserve: all the time
-  double activations = 0;  ///< when it holds the most micro-batches
-  double alive = 0;        ///< for an instant, at the peak
+  RealBytes steady{};       ///< states, buffers, context and the allocator's reserve: all the time
+  RealBytes activations{};  ///< when it holds the most micro-batches
+  RealBytes alive{};        ///< for an instant, at the peak
   PeakDuring during = PeakDuring::Backward;
   Seconds peak_at{};  ///< first time that the peak is reached, from the beginning of the step
-  double peak() const { return during == PeakDuring::OptimizerStep ? steady + alive : steady + activations + alive; }
+  RealBytes peak() const { return during == PeakDuring::OptimizerStep ? steady + alive : steady + activations + alive; }
 };
 
 /// One operation of a rank in the replayed step.
@@ -55,9 +55,9 @@ struct StepReplay {
 /// estimate's. Error `too_long` beyond kMostReplayed operations.
 [[nodiscard]] Result<StepReplay> replay(const Plan& plan);
 
-/// Parts of an operation, in seconds before scaling, in the order in which they are drawn.
+/// Parts of an operation, before scaling, in the order in which they are drawn.
 struct OpParts {
-  double recompute = 0;
+  Seconds recompute{};
   Phase work{};
 };
 [[nodiscard]] OpParts parts_of(const StepReplay& step, const ReplayedOp& op);

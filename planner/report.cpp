@@ -24,7 +24,7 @@ static_assert(kMembers<Terms, std::size(kTimeTerms)>);
 static_assert(kMembers<StageMemory, std::size(kMemoryCategories) + 5>);
 
 /// Rounds, and stops at an exbibyte: no job moves or holds it, and sums still fit in 64 bits.
-Bytes whole_bytes(double bytes) { return round_bytes(std::min(bytes, 0x1p60)); }
+Bytes whole_bytes(RealBytes bytes) { return round_bytes(std::min(bytes, RealBytes(0x1p60))); }
 
 /// FLOPs per token that recomputation repeats, averaged over the model's layers.
 Flops recomputed_flops(const Problem& problem, const Layout& layout, const std::vector<int>& stage_layers) {
@@ -106,8 +106,8 @@ LayerCost resharding_cost(const Resharding& resharding) {
   LayerCost cost;
   for (const std::vector<ReshardingGather>* way : {&resharding.forward, &resharding.backward})
     for (const ReshardingGather& gather : *way)
-      cost.messages.push_back({Axis::Tp, Collective::AllGather, gather.group, gather.bytes, 1, Seconds(gather.seconds),
-                               Seconds(gather.seconds)});
+      cost.messages.push_back(
+          {Axis::Tp, Collective::AllGather, gather.group, gather.bytes, 1, gather.time, gather.time});
   return cost;
 }
 
@@ -119,8 +119,7 @@ void settle_exposed(Estimate& estimate, Axis axis, Seconds term) {
     if (row.axis == axis) exposed += row.exposed, sent += row.time;
   if (sent.value <= 0) return;
   for (Communication& row : estimate.communication)
-    if (row.axis == axis)
-      row.exposed = Seconds(term.value * (exposed.value > 0 ? row.exposed / exposed : row.time / sent));
+    if (row.axis == axis) row.exposed = term * (exposed.value > 0 ? row.exposed / exposed : row.time / sent);
 }
 
 }  // namespace
@@ -137,8 +136,8 @@ template <class Peak>
 void judge_memory(const Problem& problem, Peak& of) {
   const Interval interval = memory_interval(problem);
   of.capacity = problem.cluster.gpu.memory;
-  of.peak_low = std::min(of.peak, whole_bytes(static_cast<double>(of.peak.value) * interval.low));
-  of.peak_high = std::max(of.peak, whole_bytes(static_cast<double>(of.peak.value) * interval.high));
+  of.peak_low = std::min(of.peak, whole_bytes(RealBytes(of.peak) * interval.low));
+  of.peak_high = std::max(of.peak, whole_bytes(RealBytes(of.peak) * interval.high));
   const bool stated = problem.headroom.bytes || problem.headroom.share;
   of.fits = of.peak <= certain_memory(problem)      ? Fits::Yes
             : !stated && of.peak_low <= of.capacity ? Fits::AtRisk
@@ -179,15 +178,15 @@ void Evaluator::fill_runs(Estimate& estimate) const {
     run.layout.pp = cell.stages;
     const auto begin = stages().chunk_layers.begin() + first;
     run.layout.chunk_layers.assign(begin, begin + cell.stages);
-    double busy = 0;
+    Seconds busy;
     for (int rank = first; rank < first + cell.stages; ++rank) {
       const StageMemory& stage = estimate.stages[static_cast<std::size_t>(rank)];
       if (rank == first || stage.total() > run.peak) run.peak = stage.total(), run.peak_stage = rank;
-      const double work = static_cast<double>(estimate.micro_batches) * cost(rank).total();
-      busy += work / cell.stages, run.busy = std::max(run.busy, Seconds(work));
+      const Seconds work = static_cast<double>(estimate.micro_batches) * cost(rank).total();
+      busy += work / cell.stages, run.busy = std::max(run.busy, work);
     }
     judge_memory(*cell.problem, run);
-    run.idle_ratio = std::max(0.0, 1 - busy / estimate.step_time.value);
+    run.idle_ratio = std::max(0.0, 1 - busy / estimate.step_time);
     estimate.runs.push_back(std::move(run));
     first += cell.stages;
   }
@@ -202,7 +201,7 @@ void Evaluator::report_layers(Estimate& estimate) const {
       add_row(estimate, problem_of(stage).cluster,
               {.axis = message.axis,
                .op = message.op,
-               .per_step = whole_bytes((times * message.size * wire_factor(message.op, message.group.size)).value),
+               .per_step = whole_bytes(times * message.size * wire_factor(message.op, message.group.size)),
                .count = times,
                .time = times * message.time,
                .exposed = visits * layers * message.exposed},
@@ -238,7 +237,7 @@ void Evaluator::report_pipeline(Estimate& estimate) const {
   add_row(estimate, problem_.cluster,
           {.axis = Axis::Pp,
            .op = Collective::SendRecv,
-           .per_step = whole_bytes(sends * bytes.value),
+           .per_step = whole_bytes(sends * bytes),
            .count = sends,
            .time = micro_batches * sent.time,
            .exposed = run_.hop},
@@ -248,27 +247,28 @@ void Evaluator::report_pipeline(Estimate& estimate) const {
 /// Of the rank whose messages take longest, which is not always the one that computes longest.
 void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, const Exposed& exposed,
                                  std::span<const DataParallel> prices) const {
-  const auto seconds = [](const DataParallel& price) { return price.reduce + price.gather + price.table; };
+  const auto sent = [](const DataParallel& price) { return price.reduce + price.gather + price.table; };
   std::size_t slowest = 0;
   for (std::size_t i = 1; i < prices.size(); ++i)
-    if (seconds(prices[i]) > seconds(prices[slowest])) slowest = i;
+    if (sent(prices[i]) > sent(prices[slowest])) slowest = i;
   const DataParallel& price = prices[slowest];
   const StageContent& content = stages().contents[slowest];
   const auto add = [&](const Layout& layout, const ShardingMessage& message) {
-    const double time = pass_time(message, content);
+    const Seconds time = pass_time(message, content);
     using What = ShardingMessage::What;
     const bool last = message.what == What::Table || message.what == What::Outer;  // once all else is done
-    double left = price.table > 0 ? exposed.table * message.passes * time / price.table : 0;
-    if (message.what == What::Reduce) left = exposed.reduce * time / price.reduce;
-    if (message.what == What::Gather) left = exposed.gather * time / price.gather;
-    if (layout.zero == 3 && !last) left = (exposed.reduce + exposed.gather) * time / (price.reduce + price.gather);
+    const auto share = [](Seconds whole, Seconds part, Seconds all) { return whole * part.value / all.value; };
+    Seconds left = price.table > Seconds() ? share(exposed.table * message.passes, time, price.table) : Seconds();
+    if (message.what == What::Reduce) left = share(exposed.reduce, time, price.reduce);
+    if (message.what == What::Gather) left = share(exposed.gather, time, price.gather);
+    if (layout.zero == 3 && !last) left = share(exposed.reduce + exposed.gather, time, price.reduce + price.gather);
     add_row(estimate, problem_of(content).cluster,
             {.axis = Axis::Dp,
              .op = message.op,
              .per_step = whole_bytes(message.passes * message.bytes * wire_factor(message.op, message.group.size)),
              .count = message.passes * message.parts,
-             .time = Seconds(message.passes * time),
-             .exposed = Seconds(left)},
+             .time = message.passes * time,
+             .exposed = left},
             message.group);
   };
   each_state(content, [&](const StageContent& part) {
@@ -276,7 +276,7 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
     for (const ShardingMessage& message : sharding_messages(layout, memory_of(part, memory).sums(part), part))
       add(layout, message);
   });
-  settle_exposed(estimate, Axis::Dp, Seconds(exposed.reduce + exposed.gather + exposed.table));
+  settle_exposed(estimate, Axis::Dp, exposed.reduce + exposed.gather + exposed.table);
 }
 
 Flops Evaluator::recomputed_per_token(const Layout& layout) const {
@@ -324,8 +324,8 @@ void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {
     interval = step_interval(problem_, estimate);
   else
     for (const Cell& cell : cells_) widen(*cell.problem, 0);
-  estimate.step_time_low = Seconds(estimate.step_time.value * interval.low);
-  estimate.step_time_high = Seconds(estimate.step_time.value * interval.high);
+  estimate.step_time_low = estimate.step_time * interval.low;
+  estimate.step_time_high = estimate.step_time * interval.high;
   estimate.layout.chunk_layers = stages().chunk_layers;
 }
 

@@ -50,7 +50,7 @@ std::vector<GatheringGroup> groups_of(const Resharding& resharding) {
 
 GatherSum total_of(const std::vector<ReshardingGather>& gathers) {
   GatherSum sum;
-  for (const ReshardingGather& gather : gathers) sum.seconds += gather.seconds, sum.bytes += gather.bytes;
+  for (const ReshardingGather& gather : gathers) sum.time += gather.time, sum.bytes += gather.bytes;
   return sum;
 }
 

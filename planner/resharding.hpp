@@ -14,7 +14,7 @@ struct ReshardingGather {
   std::string_view what{};  ///< which of the ranks' groups it is, for a communicator serves one use
   Group group{};
   RealBytes bytes{};  ///< of what is gathered
-  double seconds = 0;
+  Seconds time{};
 };
 
 /// Between two runs of layers of one stage that differ in tp or cp, for one micro-batch. What is not gathered is cut
@@ -38,9 +38,9 @@ struct Resharding {
 /// The groups of both directions, one for each gather.
 [[nodiscard]] std::vector<GatheringGroup> groups_of(const Resharding& resharding);
 
-/// Seconds and bytes of all gathers of one direction.
+/// Time and bytes of all gathers of one direction.
 struct GatherSum {
-  double seconds = 0;
+  Seconds time{};
   RealBytes bytes{};
 };
 [[nodiscard]] GatherSum total_of(const std::vector<ReshardingGather>& gathers);

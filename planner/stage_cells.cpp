@@ -66,7 +66,7 @@ Hops StageModels::hops(const Layout& layout) const {
   const std::vector<std::size_t> tiers = hop_tiers(whole_.cluster, layout);
   for (std::size_t stage = 0; stage < tiers.size(); ++stage) {
     const RealBytes wider = std::max(out[stage], in[(stage + 1) % in.size()]);
-    each.push_back(Seconds(hop_seconds<double>(whole_.cluster, wider, tiers[stage])));
+    each.push_back(hop_seconds<double>(whole_.cluster, wider, tiers[stage]));
   }
   return Hops(each);
 }

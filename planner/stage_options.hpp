@@ -115,7 +115,7 @@ class Pipeliner {
     const int layers = std::accumulate(content.layers_of_kind.begin(), content.layers_of_kind.end(), 0);
     for (const Recompute& way : enumerate_recomputes(problem_, std::max(1, layers))) {
       const StageCost cost = evaluator_.content_cost(content, way);
-      known->second.push_back({Seconds(cost.forward.total()), Seconds(cost.backward()), way, false});
+      known->second.push_back({cost.forward.total(), cost.backward(), way, false});
     }
     std::stable_sort(known->second.begin(), known->second.end(),
                      [](const StageOption& a, const StageOption& b) { return a.work() < b.work(); });

@@ -195,9 +195,9 @@ StageSearch on_balanced_layers(Pipeliner& pipeliner, Seconds beat) {
 /// What a micro-batch takes at least through all layers, both ways.
 Seconds least_trip(StageModels& models, const Problem& problem, const Layout& base) {
   const CostModel& costs = models.costs(problem.training.offload.layers, base);
-  double sum = 0;
+  Seconds sum;
   for (const int kind : problem.model.layers) sum += costs.layer(kind).least();
-  return Seconds(kBelow * sum * (1 + problem.cluster.calibration.jitter * slowest_of(base.world())));
+  return kBelow * sum * (1 + problem.cluster.calibration.jitter * slowest_of(base.world()));
 }
 
 }  // namespace

@@ -20,8 +20,9 @@ StageContent layers_between(const Model& model, const StageContent& before, cons
 }
 namespace {
 
+/// Seconds.
 double work(const LayerCost& cost) {
-  return cost.forward.total() + cost.backward_input.total() + cost.backward_weight.total();
+  return (cost.forward.total() + cost.backward_input.total() + cost.backward_weight.total()).value;
 }
 
 std::vector<int> balanced_chunks(const Problem& problem, const CostModel& costs, const Layout& layout) {

@@ -27,7 +27,7 @@ Traced reached(const KernelTime& k) {
 Traced traffic(const KernelTime& k) {
   return symbol<Traced>("x", k.rows, "rows", kShapeOrigin) *
          symbol<Traced>("y", k.width, "elements of a row", kShapeOrigin) *
-         symbol<Traced>("b", k.each, "bytes read and written of each", "stack");
+         symbol<Traced>("b", k.each.value, "bytes read and written of each", "stack");
 }
 
 /// The law that gave a kernel its time, with its equation.
@@ -44,7 +44,7 @@ Traced law_of(const Gpu& gpu, const KernelTime& k) {
     case Law::Scan: return scan_law<Traced>(runs, k.flops, k.rate);
     case Law::Launches:
       return launch_wait_law<Traced>(kernels("kernels that the host launches") *
-                                         symbol<Traced>("g", k.rate, "seconds of a launch", kConstantsOrigin),
+                                         symbol<Traced>("g", k.launch, "seconds of a launch", kConstantsOrigin),
                                      k.busy);
   }
   return 0.0;
@@ -88,7 +88,7 @@ std::string what(const KernelTime& k) {
 }  // namespace
 
 Explanation explain_kernels(const Plan& plan, std::string name, std::string title,
-                            const std::vector<KernelTime>& kernels, double value) {
+                            const std::vector<KernelTime>& kernels, Seconds whole) {
   ExplainedSum sum;
   std::array<int, 3> count{};
   for (const KernelTime& kernel : kernels) {
@@ -98,7 +98,7 @@ Explanation explain_kernels(const Plan& plan, std::string name, std::string titl
     const std::string title = part.title = what(kernel);
     sum.add("", title, std::move(part));
   }
-  Explanation out = explained(std::move(title), sum.equation, value, "s", std::move(sum.symbols),
+  Explanation out = explained(std::move(title), sum.equation, whole.value, "s", std::move(sum.symbols),
                               "kernels one after another", std::move(sum.parts));
   out.name = std::move(name);
   return out;
@@ -109,15 +109,13 @@ Result<Explanation> explain_compute(const Plan& plan, int) {
   const Split split = split_of(plan.best.layout);
   const CostModel costs(problem, split);
   const SlowestStage slowest = slowest_stage(plan);
-  const auto seconds = [](const LayerCost& cost) {
-    return cost.forward.compute + cost.backward_input.compute + cost.backward_weight.compute;
-  };
   ExplainedSum sum;
   const auto add = [&](const std::string& suffix, double layers, const char* layers_are, const std::string& title,
                        const std::vector<KernelTime>& kernels, const LayerCost& cost) {
-    if (layers == 0 || seconds(cost) == 0) return;
+    const Seconds compute = cost.work().compute;
+    if (layers == 0 || compute == Seconds()) return;
     sum.give({"l_" + suffix, layers, layers_are, "layout"});
-    sum.add("l_" + suffix + "*", title, explain_kernels(plan, "t_" + suffix, title, kernels, seconds(cost)));
+    sum.add("l_" + suffix + "*", title, explain_kernels(plan, "t_" + suffix, title, kernels, compute));
   };
   for (int kind = 0; kind < costs.kinds(); ++kind)
     add(fmt::format("{}", kind), slowest.visits * slowest.content.layers_of_kind[static_cast<std::size_t>(kind)],
@@ -128,7 +126,7 @@ Result<Explanation> explain_compute(const Plan& plan, int) {
       "seconds of the embedding", embedding_kernels(problem, split), costs.embedding());
   add("h", spread || slowest.content.head ? slowest.ends : 0, "share of head and loss on the stage",
       "seconds of head, loss and prediction modules", head_kernels(problem, split), costs.head());
-  sum.add({"o", slowest.host_wait, "waiting for activations on their way to host memory and back", "GPU preset"});
+  sum.add({"o", slowest.host_wait.value, "waiting for activations on their way to host memory and back", "GPU preset"});
   sum.give({"n", slowest.times, "micro-batches that the stage works one after another", "layout and schedule"});
   Explanation out = explained("time that the slowest stage spends in kernels", "n*(" + sum.equation + ")",
                               plan.best.terms.compute.value, "s", std::move(sum.symbols),

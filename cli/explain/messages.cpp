@@ -103,14 +103,13 @@ std::vector<MetPart> parts_met(const Plan& plan, const CostModel& costs, const S
   return out;
 }
 
-/// What a number that each part has adds in a step: "n*(l_1*q_1 + ...)".
-template <class Number>
+/// What a time that each part has adds in a step: "n*(l_1*q_1 + ...)".
 Explanation of_each_part(const SlowestStage& slowest, const std::vector<MetPart>& parts, const char* title,
-                         const char* letter, const char* meaning, const Number& number) {
+                         const char* letter, const char* meaning, Seconds LayerCost::*time) {
   ExplainedSum sum;
   double covered = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const double each = number(parts[i].cost);
+    const double each = (parts[i].cost.*time).value;
     if (each == 0) continue;
     const std::string times = fmt::format("l_{}", i + 1);
     sum.give({times, parts[i].times, "times that a micro-batch meets a layer of a kind, or an end", "layout"});
@@ -131,7 +130,7 @@ Result<Explanation> explain_pairs(const Plan& plan, const SlowestStage& slowest,
                                  "seconds that its all-to-alls, or its launches, take beyond all other work of a pair; "
                                  "all of them in the first and last passes, which run alone",
                                  [&](const LayerCost& cost) {
-                                   const double whole_ep = cost.forward.ep + cost.backward_input.ep;
+                                   const Seconds whole_ep = cost.forward.ep + cost.backward_input.ep;
                                    return alone * whole_ep + (1 - alone) * cost.paired_ep;
                                  });
   if (out.value == 0) return fail(Error{"nothing_to_explain", "other micro-batches hide all that goes to experts"});
@@ -149,7 +148,7 @@ Result<Explanation> explain_layer_axis(const Plan& plan, Axis axis, Seconds whol
   const Layout& layout = plan.best.layout;
   const std::vector<MetPart> parts = parts_met(plan, costs, slowest);
   const bool beside = schedule_row(layout.schedule).pairs || plan.problem.training.stack.ep_overlap;
-  const auto sends = [](const MetPart& part) { return part.cost.forward.ep > 0; };
+  const auto sends = [](const MetPart& part) { return part.cost.forward.ep > Seconds(); };
   if (axis == Axis::Ep && beside && std::any_of(parts.begin(), parts.end(), sends))
     return explain_pairs(plan, slowest, parts, whole.value);
   ExplainedSum sum;
@@ -166,8 +165,7 @@ Result<Explanation> explain_layer_axis(const Plan& plan, Axis axis, Seconds whol
   add(spread_messages(plan.problem, layout).messages, slowest.times);
   if (axis == Axis::Tp && layout.pp > 1 && splits_backward(layout.schedule)) {
     Explanation split = of_each_part(slowest, parts, "reductions of input gradients that no weight gradient hides", "z",
-                                     "seconds that it adds to separate the two",
-                                     [](const LayerCost& cost) { return cost.split_penalty; });
+                                     "seconds that it adds to separate the two", &LayerCost::split_penalty);
     split.name = "x";
     sum.add("", "reductions of input gradients that no weight gradient hides", std::move(split));
   }

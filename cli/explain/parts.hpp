@@ -43,7 +43,7 @@ struct SlowestStage {
   double visits = 1;        ///< share of its layers that a micro-batch meets: half of DualPipe's
   double ends = 1;          ///< share of embedding and head on it
   double times = 0;         ///< micro-batches one after another, of which pairs that overlap count less
-  double host_wait = 0;     ///< of one, seconds that compute waits for activations on their way to the host and back
+  Seconds host_wait{};      ///< of one, that compute waits for activations on their way to the host and back
   PipelineTime pipeline{};  ///< of the whole step, by the law of the schedule
   Seconds hop{};            ///< the slowest hand-over between stages
 };
@@ -63,7 +63,7 @@ struct StageRank {
 
 // Seconds of one micro-batch and their parts.
 [[nodiscard]] Explanation explain_kernels(const Plan& plan, std::string name, std::string title,
-                                          const std::vector<KernelTime>& kernels, double value);
+                                          const std::vector<KernelTime>& kernels, Seconds whole);
 
 /// FLOPs of a token, layer kind by layer kind and weight by weight, named `F`.
 [[nodiscard]] Explanation explain_flops(const Plan& plan, Mask mask);

@@ -49,17 +49,17 @@ Explanation repeated_of_kind(const Plan& plan, const CostModel& costs, int kind,
     const LayerCost& cost = costs.layer(kind);
     sum.add("", "kernels of the forward pass",
             explain_kernels(plan, "f", "kernels of the forward pass", forward, cost.forward.compute));
-    if (plan.problem.training.stack.prunes_recompute && cost.last.compute > 0) {
+    if (plan.problem.training.stack.prunes_recompute && cost.last.compute > Seconds()) {
       sum.equation += " - q";
-      sum.give({"q", cost.last.compute, "of them, the last product, which no backward pass reads", "stack"});
+      sum.give({"q", cost.last.compute.value, "of them, the last product, which no backward pass reads", "stack"});
     }
   } else {
-    sum.add({"f", phase.compute, "kernels of the recomputed modules, as in plan explain compute", "recompute"});
+    sum.add({"f", phase.compute.value, "kernels of the recomputed modules, as in plan explain compute", "recompute"});
   }
-  sum.add({"tp", phase.tp, "tensor-parallel messages of it", "layout"});
-  sum.add({"cp", phase.cp, "context-parallel messages of it", "layout"});
-  sum.add({"ep", phase.ep, "expert-parallel messages of it", "layout"});
-  Explanation out = explained("seconds that recomputing one layer takes", sum.equation, phase.total(), "s",
+  sum.add({"tp", phase.tp.value, "tensor-parallel messages of it", "layout"});
+  sum.add({"cp", phase.cp.value, "context-parallel messages of it", "layout"});
+  sum.add({"ep", phase.ep.value, "expert-parallel messages of it", "layout"});
+  Explanation out = explained("seconds that recomputing one layer takes", sum.equation, phase.total().value, "s",
                               std::move(sum.symbols), {}, std::move(sum.parts));
   out.name = name;
   return out;
@@ -83,7 +83,7 @@ Explanation repeated(const Plan& plan, const SlowestStage& slowest) {
   const bool full = layout.recompute.kind == RecomputeKind::Full;
   const double share =
       full ? static_cast<double>(recomputed_layers(layout.recompute, layout.vp, held)) / std::max(1, held) : 1;
-  const double each = slowest.cost.recompute.total();
+  const double each = slowest.cost.recompute.total().value;
   sum.give({"s", share, "share of the layers that are recomputed", "recompute"});
   Explanation out = explained("seconds to repeat what one micro-batch did not keep", "s*(" + sum.equation + ")", each,
                               "s", std::move(sum.symbols), {}, std::move(sum.parts));
@@ -163,7 +163,7 @@ Explanation longest_step(const Plan& plan) {
 Result<Explanation> explain_optimizer_step(const Plan& plan, int) {
   ExplainedSum sum;
   sum.add("", "seconds to read and write gradients and states", longest_step(plan));
-  sum.add({"f", plan.problem.cluster.calibration.fixed_step_ms * 1e-3, "seconds a step: data, logging, gradient norm",
+  sum.add({"f", plan.problem.cluster.calibration.fixed_step().value, "seconds a step: data, logging, gradient norm",
            kConstantsOrigin});
   return explained("time of the optimizer step", sum.equation, plan.best.terms.optimizer.value, "s",
                    std::move(sum.symbols), "f fitted to published runs", std::move(sum.parts));

@@ -9,17 +9,17 @@
 namespace plan {
 
 /// What a step does, in `kMoments` pieces of equal length: of each the part that most of it belongs to. Made from
-/// intervals that follow each other and are `whole` seconds together.
+/// intervals that follow each other and take `whole` together.
 class Course {
  public:
-  explicit Course(double whole) : piece_(whole / kMoments) {}
+  explicit Course(Seconds whole) : piece_(whole / kMoments) {}
 
-  void add(Observable part, double seconds) {
-    while (seconds > 0 && at_ < pieces_.size()) {
-      const double here = std::min(seconds, piece_ - filled_);
-      pieces_[at_][static_cast<std::size_t>(part)] += here;
-      filled_ += here, seconds -= here;
-      if (seconds > 0 || filled_ >= piece_) ++at_, filled_ = 0;
+  void add(Observable part, Seconds time) {
+    while (time > Seconds() && at_ < pieces_.size()) {
+      const Seconds here = std::min(time, piece_ - filled_);
+      pieces_[at_][static_cast<std::size_t>(part)] += here.value;
+      filled_ += here, time -= here;
+      if (time > Seconds() || filled_ >= piece_) ++at_, filled_ = {};
     }
   }
 
@@ -32,8 +32,8 @@ class Course {
 
  private:
   std::vector<StepParts> pieces_ = std::vector<StepParts>(kMoments);
-  double piece_;
-  double filled_ = 0;
+  Seconds piece_;
+  Seconds filled_{};
   std::size_t at_ = 0;
 };
 

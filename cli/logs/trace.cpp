@@ -190,7 +190,7 @@ TraceTimes trace_times(const Trace& trace, std::span<const Observable> part_of, 
   std::vector<std::size_t> parts;
   for (const Observable part : part_of) parts.push_back(static_cast<std::size_t>(part));
   const std::vector<Window> windows = windows_of(trace, step_seconds, times.steps);
-  Course course(windows.front().end - windows.front().start);
+  Course course(Seconds(windows.front().end - windows.front().start));
   const auto take = [&](const std::vector<std::size_t>& running, double seconds) {
     Doing doing = Doing::Idle;
     std::optional<std::size_t> message;
@@ -211,7 +211,7 @@ TraceTimes trace_times(const Trace& trace, std::span<const Observable> part_of, 
     }
     const auto add = [&](Observable part) {
       times.parts[static_cast<std::size_t>(part)] += seconds;
-      if (part != Observable::Step) course.add(part, seconds);
+      if (part != Observable::Step) course.add(part, Seconds(seconds));
     };
     add(Observable::Step);
     for (std::size_t part = 0; part < sent.size(); ++part)

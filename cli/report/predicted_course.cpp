@@ -12,11 +12,11 @@
 namespace plan {
 namespace {
 
-/// An operation of `seconds`, layer by layer.
-void add_operation(Course& course, const OpParts& parts, double seconds, int layers) {
-  const double whole = parts.recompute + parts.work.total();
-  if (!(whole > 0)) return course.add(Observable::Compute, seconds);
-  const double scale = seconds / whole / layers;
+/// An operation that takes `time`, layer by layer.
+void add_operation(Course& course, const OpParts& parts, Seconds time, int layers) {
+  const Seconds whole = parts.recompute + parts.work.total();
+  if (!(whole > Seconds())) return course.add(Observable::Compute, time);
+  const double scale = time / whole / layers;
   for (int layer = 0; layer < layers; ++layer)
     for (const auto& [part, length] :
          {std::pair{Observable::Compute, parts.recompute + parts.work.compute},
@@ -33,22 +33,22 @@ std::vector<Observable> predicted_course(const Plan& plan) {
   constexpr int kMostLayers = 64;  // more than these no picture tells apart
   const std::vector<int>& stages = plan.best.stage_layers;
   const int layers = std::clamp(stages.empty() ? 1 : stages.front(), 1, kMostLayers);
-  Course course(step->total().value);
-  course.add(Observable::Dp, step->gather.value);
-  double now = step->gather.value;
+  Course course(step->total());
+  course.add(Observable::Dp, step->gather);
+  Seconds now = step->gather;
   for (const ReplayedOp& op : step->ops) {
     if (op.rank != 0) continue;
-    course.add(Observable::Pipeline, op.start.value - now);
-    add_operation(course, parts_of(*step, op), (op.end - op.start).value, layers);
-    now = op.end.value;
+    course.add(Observable::Pipeline, op.start - now);
+    add_operation(course, parts_of(*step, op), op.end - op.start, layers);
+    now = op.end;
   }
-  course.add(Observable::Pipeline, (step->gather + step->pipeline_time).value - now);
+  course.add(Observable::Pipeline, step->gather + step->pipeline_time - now);
   // As parts_of(Problem, Estimate) files them: ranks wait for the slowest where gradients are summed.
   const bool reduces = plan.best.layout.dense_group() > 1;
-  course.add(Observable::Dp, step->reduce.value + (reduces ? step->straggler.value : 0));
-  const double fixed = std::min(plan.problem.cluster.calibration.fixed_step_ms * 1e-3, step->optimizer.value);
-  course.add(Observable::Optimizer, step->optimizer.value - fixed);
-  course.add(Observable::Idle, fixed + (reduces ? 0 : step->straggler.value));
+  course.add(Observable::Dp, step->reduce + (reduces ? step->straggler : Seconds()));
+  const Seconds fixed = std::min(plan.problem.cluster.calibration.fixed_step(), step->optimizer);
+  course.add(Observable::Optimizer, step->optimizer - fixed);
+  course.add(Observable::Idle, fixed + (reduces ? Seconds() : step->straggler));
   return course.parts();
 }
 

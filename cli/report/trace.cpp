@@ -109,11 +109,11 @@ class Writer {
                    track, text, us(start), us(end) - us(start));
   }
 
-  void counter(int rank, Seconds at, double bytes) {
+  void counter(int rank, Seconds at, RealBytes bytes) {
     fmt::format_to(
         std::back_inserter(out_),
         "{{\"ph\":\"C\",\"pid\":{},\"name\":\"memory held\",\"ts\":{:.3f},\"args\":{{\"bytes\":{:.0f}}}}},\n", rank,
-        us(at), bytes);
+        us(at), bytes.value);
   }
 
   void arrow(char phase, std::int64_t id, int rank, int track, Seconds at) {
@@ -182,8 +182,7 @@ class Writer {
   /// A moment inside the compute slice of an operation, where an arrow can hold on.
   Seconds last_compute(const ReplayedOp& op) const {
     const OpParts parts = parts_of(step_, op);
-    const double compute = parts.recompute + parts.work.compute;
-    return op.start + Seconds(step_.scale * compute * 0.999);
+    return op.start + step_.scale * (parts.recompute + parts.work.compute) * 0.999;
   }
 
   void inputs(const ReplayedOp& to) {
@@ -214,15 +213,15 @@ class Writer {
     const OpParts parts = parts_of(step_, op);
     const std::string text = op_name(op.op, model_chunks(step_.pipeline) > step_.pipeline.pp);
     // A pair of unequal chunks takes what the schedule gives it; its parts fill that time.
-    const double sum = parts.recompute + parts.work.total();
-    const double stretch = sum > 0 ? (op.end - op.start).value / sum : 0;
+    const Seconds sum = parts.recompute + parts.work.total();
+    const double stretch = sum > Seconds() ? (op.end - op.start) / sum : 0;
     Seconds at = op.start;
-    const auto part = [&](int track, double seconds, const std::string& name) {
-      const Seconds end = at + Seconds(seconds * stretch);
+    const auto part = [&](int track, Seconds time, const std::string& name) {
+      const Seconds end = at + time * stretch;
       slice(op.rank, track, name, at, end);
       at = end;
     };
-    if (parts.recompute > 0) part(kCompute, parts.recompute, "recompute " + text);
+    if (parts.recompute > Seconds()) part(kCompute, parts.recompute, "recompute " + text);
     part(kCompute, parts.work.compute, text);
     part(kTp, parts.work.tp, text);
     part(kCp, parts.work.cp, text);
@@ -230,9 +229,9 @@ class Writer {
     inputs(op);
   }
 
-  double bytes_of(const RankMemory& memory, int rank, double held) const {
+  RealBytes bytes_of(const RankMemory& memory, int rank, double held) const {
     const double most = step_.most_held[static_cast<std::size_t>(rank)];
-    return memory.steady + (most > 0 ? memory.activations * held / most : 0);
+    return memory.steady + (most > 0 ? memory.activations * held / most : RealBytes());
   }
 
   void memory_of(const ReplayedOp& op) {
@@ -241,7 +240,7 @@ class Writer {
     const bool alive = memory.during == PeakDuring::Forward    ? forward || op.op.work == PipelineWork::Pair
                        : memory.during == PeakDuring::Backward ? !forward
                                                                : false;
-    counter(op.rank, op.start, bytes_of(memory, op.rank, op.held) + (alive ? memory.alive : 0));
+    counter(op.rank, op.start, bytes_of(memory, op.rank, op.held) + (alive ? memory.alive : RealBytes()));
     counter(op.rank, op.end, bytes_of(memory, op.rank, op.held_after));
   }
 

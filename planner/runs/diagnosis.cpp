@@ -255,20 +255,20 @@ Phase recomputed(const Problem& problem, const Layout& layout) {
 StepParts parts_of(const Problem& problem, const Estimate& e) {
   const Terms& t = e.terms;
   StepParts parts{};
-  const auto set = [&](Observable part, double seconds) { parts[static_cast<std::size_t>(part)] = seconds; };
+  const auto set = [&](Observable part, Seconds time) { parts[static_cast<std::size_t>(part)] = time.value; };
   const bool reduces = e.layout.dense_group() > 1;  // ranks wait for the slowest where gradients are summed
-  set(Observable::Step, e.step_time.value);
+  set(Observable::Step, e.step_time);
   const Phase again = t.recompute.value > 0 ? recomputed(problem, e.layout) : Phase{};
-  const double share = again.total() > 0 ? t.recompute.value / again.total() : 0;  // messages are sent once more too
-  set(Observable::Tp, t.tp.value + share * again.tp);
-  set(Observable::Cp, t.cp.value + share * again.cp);
-  set(Observable::Ep, t.ep.value + share * again.ep);
-  set(Observable::Compute, (t.compute + t.recompute).value - share * (again.tp + again.cp + again.ep));
-  set(Observable::Pipeline, (t.pp + t.bubble).value);
-  set(Observable::Dp, t.dp.value + (reduces ? t.straggler.value : 0));
-  const double fixed = std::min(problem.cluster.calibration.fixed_step_ms * 1e-3, t.optimizer.value);
-  set(Observable::Optimizer, t.optimizer.value - fixed);
-  set(Observable::Idle, fixed + (reduces ? 0 : t.straggler.value));
+  const double share = again.total() > Seconds() ? t.recompute / again.total() : 0;  // messages are sent once more too
+  set(Observable::Tp, t.tp + share * again.tp);
+  set(Observable::Cp, t.cp + share * again.cp);
+  set(Observable::Ep, t.ep + share * again.ep);
+  set(Observable::Compute, t.compute + t.recompute - share * (again.tp + again.cp + again.ep));
+  set(Observable::Pipeline, t.pp + t.bubble);
+  set(Observable::Dp, t.dp + (reduces ? t.straggler : Seconds()));
+  const Seconds fixed = std::min(problem.cluster.calibration.fixed_step(), t.optimizer);
+  set(Observable::Optimizer, t.optimizer - fixed);
+  set(Observable::Idle, fixed + (reduces ? Seconds() : t.straggler));
   return parts;
 }
 

@@ -42,7 +42,7 @@ TEST_CASE("what is advised of offload is a word that --offload takes, and frees 
       CHECK(*read == change.problem.training.offload);
     }
     // What waits on the host is no longer kept on the GPU, layer by layer.
-    double before = 0, after = 0;
+    RealBytes before, after;
     for (const Layer& layer : problem.model.kinds) {
       const Training& away = changes.back().problem.training;
       const LayerLedger whole = layer_ledger(problem.model, layer, away, Layout{});

@@ -32,20 +32,20 @@ TEST_CASE("the total of the replay is the estimate's step time, and its work the
     CHECK(step.scale == Approx(1).epsilon(0.1));
     Seconds end{};
     std::map<int, Phase> work;
-    std::map<int, double> recompute;
+    std::map<int, Seconds> recompute;
     for (const ReplayedOp& op : step.ops) {
       end = std::max(end, op.end);
       const OpParts parts = parts_of(step, op);
-      CHECK((parts.recompute + parts.work.total()) * step.scale ==
+      CHECK((parts.recompute + parts.work.total()).value * step.scale ==
             Approx((op.end - op.start).value).epsilon(op.op.work == PipelineWork::Pair ? 0.05 : 1e-6));
       work[op.rank] += parts.work, recompute[op.rank] += parts.recompute;
     }
     CHECK(end.value == Approx((step.gather + step.pipeline_time).value).epsilon(1e-12));
-    double most = 0;
+    Seconds most;
     for (const auto& [rank, phase] : work) most = std::max(most, phase.total() + recompute[rank]);
     const Terms& terms = plan.best.terms;
     const double busy = (terms.compute + terms.recompute + terms.tp + terms.cp + terms.ep).value;
-    CHECK(most == Approx(busy).epsilon(0.02));
+    CHECK(most.value == Approx(busy).epsilon(0.02));
   }
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("the most that a rank holds is the estimate's peak, at the time that i
     const StepReplay step = replay(plan).value();
     for (std::size_t rank = 0; rank < step.memory.size(); ++rank) {
       const RankMemory& memory = step.memory[rank];
-      CHECK(memory.peak() == Approx(static_cast<double>(plan.best.stages[rank].total().value)).epsilon(1e-12));
+      CHECK(memory.peak().value == Approx(static_cast<double>(plan.best.stages[rank].total().value)).epsilon(1e-12));
       CHECK(step.most_held[rank] / step.pipeline.vp == Approx(in_flight(step.pipeline, static_cast<int>(rank))));
       CHECK(memory.peak_at >= step.gather);
       CHECK(memory.peak_at <= step.gather + step.pipeline_time + step.reduce);

@@ -53,8 +53,7 @@ double work_alone(const StepReplay& step, int rank) {
   const int half = v ? pipe.pp : pipe.pp / 2, place = v ? rank : std::min(rank, pipe.pp - 1 - rank);
   const int more = std::max(0, half - 2 - place);  // of the rank's chunks
   const StageCost& cost = step.costs[static_cast<std::size_t>(rank)];
-  const double alone = cost.forward.total() + cost.backward_input.total() + cost.backward_weight.total();
-  return (v ? 0.5 : 1) * more * (alone - cost.pair().total());
+  return (v ? 0.5 : 1) * more * (cost.work().total() - cost.pair().total()).value;
 }
 
 }  // namespace

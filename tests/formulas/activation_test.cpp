@@ -27,9 +27,9 @@ struct Gpt3 {
   }
   LayerLedger ledger() const { return layer_ledger(model, model.kinds[0], training, layout); }
   /// The paper leaves out the norms' two numbers per token.
-  double paper() const { return ledger().total() - ledger()[Fate::Statistics]; }
+  double paper() const { return (ledger().total() - ledger()[Fate::Statistics]).value; }
   double paper_selective() const {
-    return kept_selective(ledger(), kRecomputeCoreAttention, true).value - ledger()[Fate::Statistics];
+    return (kept_selective(ledger(), kRecomputeCoreAttention, true) - ledger()[Fate::Statistics]).value;
   }
 };
 
@@ -48,7 +48,7 @@ TEST_CASE("GPT layer: 34 sbh + 5 a s^2 b and its variants, to the byte") {
 
 /// Bytes per token of one layer on one rank.
 double per_token(const Model& model, const Layer& layer, const Training& training = {}, const Layout& layout = {}) {
-  return layer_ledger(model, layer, training, layout).total() / rank_tokens(training, layout);
+  return layer_ledger(model, layer, training, layout).total().value / rank_tokens(training, layout);
 }
 
 TEST_CASE("every second product's output is kept beside the layer's input and what attention gave, of experts, too") {
@@ -64,7 +64,7 @@ TEST_CASE("every second product's output is kept beside the layer's input and wh
     const Training training;
     const Layout layout;
     const LayerLedger ledger = layer_ledger(model, model.kinds[0], training, layout);
-    return (kept_ops(model, model.kinds[0], ledger, training, layout).value - ledger[Fate::Core]) /
+    return (kept_ops(model, model.kinds[0], ledger, training, layout) - ledger[Fate::Core]).value /
            rank_tokens(training, layout);
   };
   const double h = 4096, q = 4096, kv = 1024, f = 14336;
@@ -143,7 +143,7 @@ TEST_CASE("latent attention and experts, term by term") {
 TEST_CASE("selective recompute drops what its module makes") {
   const Model model = fixture::deepseek_v3();
   const LayerLedger ledger = layer_ledger(model, model.kinds[1], {}, {});
-  const double tokens = 4096, h = 7168, all = ledger.total();
+  const double tokens = 4096, h = 7168, all = ledger.total().value;
   const auto dropped = [&](unsigned modules) { return (all - kept_selective(ledger, modules, false).value) / tokens; };
   CHECK(dropped(0) == 0);
   CHECK(dropped(kRecomputeCoreAttention) == 4 * 128);
@@ -159,8 +159,8 @@ TEST_CASE("selective recompute drops what its module makes") {
 TEST_CASE("recomputing an MLP with a fused norm rebuilds the norm too") {
   const Model model = fixture::llama3_8b();
   const LayerLedger ledger = layer_ledger(model, model.kinds[0], {}, {});
-  CHECK(ledger.total() - kept_selective(ledger, kRecomputeMlp, true).value == 4096 * (6 * 14336.0 + 2 * 4096));
-  CHECK(ledger.total() - kept_selective(ledger, kRecomputeMlp, false).value == 4096 * 6 * 14336.0);
+  CHECK((ledger.total() - kept_selective(ledger, kRecomputeMlp, true)).value == 4096 * (6 * 14336.0 + 2 * 4096));
+  CHECK((ledger.total() - kept_selective(ledger, kRecomputeMlp, false)).value == 4096 * 6 * 14336.0);
 }
 
 TEST_CASE("torchtitan's op recompute keeps input, attention and every second GEMM") {
@@ -211,8 +211,8 @@ TEST_CASE(
       CHECK(per_token(model, layer, {}, split) == per_token(model, layer, {}, one) + 2 * copies * 2 * 128);
       // What is sent and what came stand beside each other for a moment: gate, x, time steps, B and C.
       const double sent = (2 * 128 * 64 + 128) / tp + std::max(8 / tp, cp) * 2 * 128;
-      CHECK(layer_transient(model, layer, {}, split).forward == rank_tokens({}, split) * 2 * sent);
-      CHECK(layer_transient(model, layer, {}, one).forward == 0);
+      CHECK(layer_transient(model, layer, {}, split).forward.value == rank_tokens({}, split) * 2 * sent);
+      CHECK(layer_transient(model, layer, {}, one).forward.value == 0);
     }
 }
 
@@ -234,7 +234,7 @@ TEST_CASE("loss peaks by kind, bytes a logit") {
   const double logits = 4096.0 * 128256;
   const auto peak = [&](CrossEntropy kind, const Layout& layout = {}) {
     training.stack.cross_entropy = kind;
-    return head_memory(model, training, layout).loss / logits;
+    return head_memory(model, training, layout).loss.value / logits;
   };
   CHECK(peak(CrossEntropy::FusedInPlace) == 2);
   CHECK(peak(CrossEntropy::Unfused) == 6);
@@ -334,7 +334,7 @@ TEST_CASE("what eager and compiled PyTorch keeps of a layer") {
   training.seq = 8192;
   Stack& stack = training.stack;
   const auto kept = [&](const Layout& layout = {}) {
-    return layer_ledger(model, model.kinds[0], training, layout).total() / (8192 * layout.micro_batch);
+    return layer_ledger(model, model.kinds[0], training, layout).total().value / (8192 * layout.micro_batch);
   };
   CHECK(kept() == 139400);
   stack.expands_kv = true;  // keys and values of 32 heads in place of 8
@@ -356,14 +356,14 @@ TEST_CASE("scores that weigh experts' outputs keep them in fp32") {
   const LayerLedger fused = layer_ledger(model, model.kinds[1], training, {});
   training.stack.weighs_outputs = true;
   const LayerLedger weighed = layer_ledger(model, model.kinds[1], training, {});
-  CHECK(weighed.total() - fused.total() == 4 * 8.0 * 7168 * 4096);  // k = 8, h = 7168, 4096 tokens
+  CHECK((weighed.total() - fused.total()).value == 4 * 8.0 * 7168 * 4096);  // k = 8, h = 7168, 4096 tokens
 }
 
 TEST_CASE("recomputed activations of a dense FFN free what its second linear reads") {
   const Model model = fixture::llama3_8b();
   const LayerLedger ledger = layer_ledger(model, model.kinds[0], {}, {});
-  CHECK(ledger.total() - kept_selective(ledger, kRecomputeMlpActivation, false).value == 2 * 4096.0 * 14336);
-  CHECK(ledger.total() - kept_selective(ledger, kRecomputeMlp, false).value == 6 * 4096.0 * 14336);
+  CHECK((ledger.total() - kept_selective(ledger, kRecomputeMlpActivation, false)).value == 2 * 4096.0 * 14336);
+  CHECK((ledger.total() - kept_selective(ledger, kRecomputeMlp, false)).value == 6 * 4096.0 * 14336);
   CHECK(kept_selective(ledger, kRecomputeMlp | kRecomputeMlpActivation, false).value ==
         kept_selective(ledger, kRecomputeMlp, false).value);
 }

@@ -46,14 +46,15 @@ TEST_CASE("experts keep their input, what their activation takes and gives, and 
     const double seen = moe.latent > 0 ? 512 : 4096, in = moe.gated ? 2 : 1, copies = 6 / r;
     const bool factor = moe.gated && !stack.fused_activation;  // SiLU's output waits for the gate
     const LayerLedger kept = a_token(model, training, layout);
-    CHECK(kept[Fate::Router] == Approx((4 + 4) * 64 / r + 2 * 2 * static_cast<double>(moe.latent) / r));
-    CHECK(kept[Fate::Routed] == Approx(copies * (2 * seen * layout.etp + 2 * in * f + 4 + (moe.gated ? 0 : 2 * f))));
-    CHECK(kept[Fate::RoutedActivation] == Approx(copies * (factor ? 4 : 2) * f));
-    CHECK(kept[Fate::RoutedOutput] == Approx(copies * seen *
-                                             (stack.weighs_outputs     ? 4
-                                              : stack.legacy_moe_probs ? 2
-                                                                       : 0)));
-    CHECK(kept[Fate::Shared] == Approx(fs * (2 * in + 2 + (factor ? 2 : 0))));
+    CHECK(kept[Fate::Router].value == Approx((4 + 4) * 64 / r + 2 * 2 * static_cast<double>(moe.latent) / r));
+    CHECK(kept[Fate::Routed].value ==
+          Approx(copies * (2 * seen * layout.etp + 2 * in * f + 4 + (moe.gated ? 0 : 2 * f))));
+    CHECK(kept[Fate::RoutedActivation].value == Approx(copies * (factor ? 4 : 2) * f));
+    CHECK(kept[Fate::RoutedOutput].value == Approx(copies * seen *
+                                                   (stack.weighs_outputs     ? 4
+                                                    : stack.legacy_moe_probs ? 2
+                                                                             : 0)));
+    CHECK(kept[Fate::Shared].value == Approx(fs * (2 * in + 2 + (factor ? 2 : 0))));
   }
 }
 
@@ -72,12 +73,12 @@ TEST_CASE(
         // Queries of all heads, one key and what its norm reads, in 16 bits; weights in fp32; positions of 8 bytes.
         const double indexer = 2.0 * (32 + 2) * 128 + 4 * 32 + 8 * 2048;
         const LayerLedger kept = a_token(model, Training{}, layout);
-        CHECK(kept[Fate::Mixer] ==
+        CHECK(kept[Fate::Mixer].value ==
               Approx((2 + 2) * (1536 + 512) / r + 2 * heads * 128 + (index_heads > 0 ? indexer / r : 0)));
-        CHECK(kept[Fate::LatentUp] == Approx(2 * heads * (192 + 192 + 128)));
-        CHECK(kept[Fate::Statistics] == Approx(4 * (2 + 2) / r));  // norms of the layer and of both latents
-        shape.q_rank = 0;                                          // queries straight from the input
-        CHECK(a_token(model, Training{}, layout)[Fate::Statistics] == Approx(4 * (2 + 1) / r));
+        CHECK(kept[Fate::LatentUp].value == Approx(2 * heads * (192 + 192 + 128)));
+        CHECK(kept[Fate::Statistics].value == Approx(4 * (2 + 2) / r));  // norms of the layer and of both latents
+        shape.q_rank = 0;                                                // queries straight from the input
+        CHECK(a_token(model, Training{}, layout)[Fate::Statistics].value == Approx(4 * (2 + 1) / r));
       }
 }
 
@@ -88,7 +89,7 @@ TEST_CASE("norms of queries and keys keep their inputs, and two numbers a token 
     layout.tp = t;
     const auto mixer = [&](QkNorm norm) {
       model.kinds[0].attention.qk_norm = norm;
-      return a_token(model, Training{}, layout)[Fate::Mixer];
+      return a_token(model, Training{}, layout)[Fate::Mixer].value;
     };
     const double none = mixer(QkNorm::None), inputs = 2.0 * (4096 + 1024) / t;
     CHECK(mixer(QkNorm::PerHead) - none == Approx(inputs + 4.0 * (32 + 8) / t));
@@ -103,9 +104,9 @@ TEST_CASE("a norm keeps a number a token for its scale, and LayerNorm another fo
       model.kinds[0].norms = norms;
       Layout layout;
       layout.tp = tp, layout.sequence_parallel = tp > 1;
-      CHECK(a_token(model, Training{}, layout)[Fate::Statistics] == Approx(4.0 * norms / tp));
+      CHECK(a_token(model, Training{}, layout)[Fate::Statistics].value == Approx(4.0 * norms / tp));
       model.norm = Norm::Layer;
-      CHECK(a_token(model, Training{}, layout)[Fate::Statistics] == Approx(8.0 * norms / tp));
+      CHECK(a_token(model, Training{}, layout)[Fate::Statistics].value == Approx(8.0 * norms / tp));
     }
 }
 

@@ -67,12 +67,13 @@ TEST_CASE("attention's backward pass: gradients, the fp32 accumulator of queries
     CAPTURE(trial);
     d.layer().attention.kv_heads = random() % 2 == 0 ? 8 : 32;
     const double kv = std::max<double>(static_cast<double>(d.layer().attention.kv_heads), d.t) * 128 / d.t;
-    CHECK(d.transient().attention_backward ==
+    CHECK(d.transient().attention_backward.value ==
           Approx(attention_by_hand(d, {32 / d.t, 4096 / d.t, kv, kv}, d.layer().attention.kv_heads < 32)));
     d.model = fixture::deepseek_v3();
     d.h = 7168;
     const double a = 128 / d.t;
-    CHECK(d.transient().attention_backward == Approx(attention_by_hand(d, {a, a * 192, a * 192, a * 128}, false)));
+    CHECK(d.transient().attention_backward.value ==
+          Approx(attention_by_hand(d, {a, a * 192, a * 192, a * 128}, false)));
   }
 }
 
@@ -85,7 +86,7 @@ TEST_CASE("buffers of context parallelism: every block of keys and values, or wh
     const double blocks = 2 * d.tokens * 2 * kv, exchange = 2 * d.tokens * 2 * q;
     const auto forward = [&](CpKind kind) {
       d.layout.cp_kind = kind;
-      return d.transient().forward;
+      return d.transient().forward.value;
     };
     if (d.layout.cp == 1) {
       for (const CpKind kind : {CpKind::Ring, CpKind::AllGather, CpKind::Ulysses, CpKind::Hybrid})
@@ -106,19 +107,19 @@ TEST_CASE("feed-forwards: the incoming gradient and the activation's; experts' c
     Draw d(random);
     CAPTURE(trial);
     const double incoming = 2 * d.tokens * d.h / d.split;
-    CHECK(d.transient().ffn_backward == Approx(incoming + 4 * d.tokens * 14336 / d.t));
+    CHECK(d.transient().ffn_backward.value == Approx(incoming + 4 * d.tokens * 14336 / d.t));
     d.layer().dense.gated = false;
-    CHECK(d.transient().ffn_backward == Approx(incoming + 2 * d.tokens * 14336 / d.t));
+    CHECK(d.transient().ffn_backward.value == Approx(incoming + 2 * d.tokens * 14336 / d.t));
     d.layer().ffn = Ffn::Moe;
     d.layer().moe = {.experts = 64, .top_k = 6, .expert_width = 1408};
     d.layout.etp = d.layout.tp > 1 && random() % 2 == 0 ? 2 : 1;
     d.training.stack.routing_imbalance = random() % 2 == 0 ? 1 : 1.25;
     const double copies = d.tokens * 6 * d.training.stack.routing_imbalance / d.split * d.layout.etp;
-    CHECK(d.transient().ffn_backward == Approx(incoming + 2 * copies * (d.h + 2 * 1408.0 / d.layout.etp)));
+    CHECK(d.transient().ffn_backward.value == Approx(incoming + 2 * copies * (d.h + 2 * 1408.0 / d.layout.etp)));
     const double experts = 2 * 4 * copies * d.h + 3 * incoming;
     d.layout.cp_kind = CpKind::Ring;
     const double blocks = d.layout.cp > 1 ? 4 * d.tokens * std::max(8.0, d.t) * 128 / d.t * d.c : 0;
-    CHECK(d.transient().forward == Approx(std::max(experts, blocks)));  // not at once: one after the other
+    CHECK(d.transient().forward.value == Approx(std::max(experts, blocks)));  // not at once: one after the other
   }
 }
 
@@ -148,11 +149,11 @@ TEST_CASE("the head: logits in the copies that each kind of loss makes of them")
       return head_memory(d.model, d.training, d.layout);
     };
     const auto check = [&](const HeadMemory& m, double saved, double peak, double gradient) {
-      CHECK(m.logits == Approx(saved * logits));
-      CHECK(m.loss == Approx(peak * logits));
-      CHECK(m.backward == Approx(gradient * logits + gathered + (d.layout.sequence_parallel ? own : 0)));
-      CHECK(m.resident == Approx(d.layout.sequence_parallel ? gathered : 0));
-      CHECK(m.saved == Approx(2 * own + 4 * d.tokens / d.split));
+      CHECK(m.logits.value == Approx(saved * logits));
+      CHECK(m.loss.value == Approx(peak * logits));
+      CHECK(m.backward.value == Approx(gradient * logits + gathered + (d.layout.sequence_parallel ? own : 0)));
+      CHECK(m.resident.value == Approx(d.layout.sequence_parallel ? gathered : 0));
+      CHECK(m.saved.value == Approx(2 * own + 4 * d.tokens / d.split));
     };
     check(head(CrossEntropy::FusedInPlace), 2, 2, 2);
     d.training.stack.loss_in_place = true;
@@ -175,9 +176,9 @@ TEST_CASE(
     d.training.stack.cross_entropy = CrossEntropy::Eager;
     const double logits = d.tokens * 128256;  // of the whole vocabulary, in 16 bits and three times in fp32
     const HeadMemory m = head_memory(d.model, d.training, d.layout);
-    CHECK(m.logits == Approx((2 + 4) * logits));
+    CHECK(m.logits.value == Approx((2 + 4) * logits));
     // One rank copies all of them to shift labels; several hold their own slice, and what the gather left.
-    CHECK(m.loss == Approx((2 + 12) * logits + 2 * logits / d.t));
-    CHECK(m.hole == Approx(d.t > 1 ? 2 * logits + 2 * logits * (1 - 1 / d.t) : 0));
+    CHECK(m.loss.value == Approx((2 + 12) * logits + 2 * logits / d.t));
+    CHECK(m.hole.value == Approx(d.t > 1 ? 2 * logits + 2 * logits * (1 - 1 / d.t) : 0));
   }
 }

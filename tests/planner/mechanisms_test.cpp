@@ -362,7 +362,7 @@ LayerTally tally(const Problem& problem, int tp, std::string_view what) {
   LayerTally sum;
   for (const KernelTime& kernel : layer_kernels(problem, split, 0)) {
     if (kernel.law == KernelTime::Law::Memory && kernel.what == what)
-      sum.bytes += kernel.rows * kernel.width * kernel.each;
+      sum.bytes += kernel.rows * kernel.width * kernel.each.value;
     if (kernel.law != KernelTime::Law::Gemm) continue;
     if (kernel.pass == KernelTime::Pass::Forward) sum.columns += kernel.shape.n;
     if (kernel.pass == KernelTime::Pass::Backward) sum.written += kernel.shape.m * kernel.shape.n;

@@ -162,7 +162,8 @@ void derive_grouped(const std::vector<Row>& all, Derived& d, const std::string& 
       const GroupedSample& s = chosen[i];
       const GroupedGemmFit fit{Seconds(x[0]), FlopsPerSecond(x[1]), BytesPerSecond(bandwidth)};
       return grouped_law<double>(fit, {s.rows, s.n, s.k, s.experts},
-                                 grouped_gemm_bytes(s.experts, s.rows, s.n, s.k, DType::Bf16, s.orientation));
+                                 grouped_gemm_bytes(s.experts, s.rows, s.n, s.k, DType::Bf16, s.orientation))
+          .value;
     };
     const std::vector<double> found = fit_log(model, seconds, {1e-6, d.gpu.gemm[kBf16][0].fit.rate.value});
     d.gpu.grouped_gemm[static_cast<std::size_t>(o)] = {Seconds(std::max(found[0], 1e-9)), FlopsPerSecond(found[1]),
