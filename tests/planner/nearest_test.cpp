@@ -58,6 +58,22 @@ TEST_CASE("a prime number of GPUs: neighbours and batches that divide") {
     if (const int gpus = suggested(line, "--gpus"); gpus > 0) CHECK(search(llama_70b(gpus)).has_value());
 }
 
+TEST_CASE("two GPUs that share nothing of a job: one of them is offered") {
+  Problem problem;
+  problem.model = oracle::dense_model(2, 1024, 1, 1, 2048, 1000);
+  problem.cluster = oracle::plain_cluster();
+  problem.cluster.gpus_per_node = 1;
+  problem.gpus = 2, problem.framework = Framework::None;
+  problem.training.seq = 1021, problem.training.global_batch = 1;  // a prime length, one sequence and one head
+  problem.fixed.pp = 1;
+  const Error error = explain_no_layout(problem, find_layouts(problem));
+  bool one = false;
+  for (const std::string& line : error.help) one = one || suggested(line, "--gpus") == 1;
+  CHECK(one);
+  problem.gpus = 1;
+  CHECK(search(problem).has_value());
+}
+
 TEST_CASE("a fixed axis stands in the way: set it free") {
   Problem problem = llama_70b(64);
   problem.fixed.tp = 3;

@@ -138,6 +138,26 @@ TEST_CASE("remedies stand in the order of what a token costs") {
   CHECK(several >= 4);
 }
 
+TEST_CASE("where neither half nor twice the GPUs will do, as many replicas as divide the batch do, and no more GPUs") {
+  const Layout layout{.tp = 2, .pp = 2, .dp = 12, .sequence_parallel = true};
+  int found = 0;
+  for (const std::int64_t batch : {36, 60, 180}) {
+    const Problem problem = problem_of(48, 4096, batch);
+    REQUIRE(broken_rule(problem, layout) < 0);
+    const Accepts accepts = [](const Problem& changed, const Estimate& e) {
+      return e.fits == Fits::Yes && changed.gpus % 48 != 0 && 48 % changed.gpus != 0;
+    };
+    for (const Remedy& remedy : find_remedies({problem, layout, accepts, {}}, 100)) {
+      CAPTURE(remedy.problem.gpus);
+      CHECK(remedy.problem.gpus < 48);
+      CHECK(batch % remedy.layout.dp == 0);
+      CHECK(remedy.problem.gpus == remedy.layout.dp * layout.tp * layout.pp);
+      ++found;
+    }
+  }
+  CHECK(found >= 2);
+}
+
 TEST_CASE("the cheapest recomputation is taken") {
   const Problem problem = problem_of(64, 8192, 256);
   const Layout layout{.tp = 1, .pp = 4, .dp = 16, .micro_batch = 2};

@@ -91,3 +91,17 @@ TEST_CASE("a neighbour that may not fit is never called slower alone") {
   }
   for (const Fits fits : {Fits::AtRisk, Fits::No}) CHECK(told[static_cast<int>(fits)] >= oracle::at_least(5));
 }
+
+TEST_CASE("a plan says what stands one step away from the layout that it recommends") {
+  for (const int gpus : {8, 16, 64}) {
+    Problem problem;
+    problem.model = oracle::dense_model(16, 4096, 32, 8, 14336, 128256);
+    problem.cluster = oracle::plain_cluster();
+    problem.gpus = gpus, problem.training.seq = 4096, problem.training.global_batch = 64;
+    const Result<Plan> plan = search(problem);
+    REQUIRE(plan.has_value());
+    CHECK_FALSE(plan->why.empty());
+    CHECK(plan->why == why(plan->problem, plan->best));
+    for (const std::string& sentence : plan->why) CHECK(sentence.find(" instead of ") != std::string::npos);
+  }
+}
