@@ -63,10 +63,8 @@ double Draws::within(const Terms& step, double share) const {
 
 Terms terms_of(const Problem& problem, const CostModel& costs, const Layout& layout) {
   Evaluator evaluator(problem, costs, layout);
-  std::vector<DataParallel> prices;
-  evaluator.price_sharding(layout, MemoryModel(problem, layout), prices);
   evaluator.recompute(layout.recompute);
-  return evaluator.step_terms(layout, prices);
+  return evaluator.step_terms(layout, MemoryModel(problem, layout));
 }
 
 std::vector<Terms> terms_of(const Problem& problem, const std::vector<Layout>& layouts) {

@@ -266,12 +266,12 @@ Terms Evaluator::terms(const Exposed& exposed) const {
   return terms;
 }
 
-Terms Evaluator::step_terms(const Layout& layout, std::span<const DataParallel> prices) const {
-  return terms(exposed(layout, prices));
+Seconds Evaluator::step_time(const Layout& layout, std::span<const DataParallel> prices) const {
+  return terms(exposed(layout, prices)).total();
 }
 
-Seconds Evaluator::step_time(const Layout& layout, std::span<const DataParallel> prices) const {
-  return step_terms(layout, prices).total();
+Terms Evaluator::step_terms(const Layout& layout, const MemoryModel& memory) const {
+  return terms(exposed(layout, prices_of(layout, memory)));
 }
 
 Bytes Evaluator::peak_memory(const Layout& layout, const MemoryModel& memory) const {

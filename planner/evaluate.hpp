@@ -10,10 +10,10 @@
 #include "planner/cost.hpp"
 #include "planner/estimate.hpp"
 #include "planner/memory.hpp"
-#include "planner/message_times.hpp"
 #include "planner/problem/pipeline.hpp"
 #include "planner/problem/problem.hpp"
 #include "planner/resharding.hpp"
+#include "planner/sharding_price.hpp"
 #include "planner/stages.hpp"
 
 namespace plan {
@@ -37,47 +37,10 @@ struct StageCost {
   Seconds total() const { return forward.total() + backward(); }
 };
 
-/// Data-parallel work of one rank content, per step. Time: Seconds, or Traced for who asks how.
-template <class Time>
-struct ShardingPrice {
-  Time reduce{0.0};     ///< gradient reduction, all of it once
-  Time gather{0.0};     ///< parameter gathering, all of it once
-  Time refetch{0.0};    ///< the gathering again where layers are recomputed whole, before their backward passes
-  Time table{0.0};      ///< sum of the embedding's gradients that first and last stage hold
-  Time optimizer{0.0};  ///< the optimizer step
-  ShardingPrice& operator+=(const ShardingPrice& o) {
-    reduce = reduce + o.reduce, gather = gather + o.gather, refetch = refetch + o.refetch, table = table + o.table;
-    optimizer = optimizer + o.optimizer;
-    return *this;
-  }
-};
-using DataParallel = ShardingPrice<Seconds>;
-
 /// What data parallelism and the optimizer leave exposed, per step.
 template <class Time>
 struct ExposedSharding {
   Time reduce{0.0}, gather{0.0}, table{0.0}, optimizer{0.0};
-};
-
-/// One kind of message that a rank sends for data parallelism.
-struct ShardingMessage {
-  /// Table: the embedding that first and last stage share. Outer: what copies that train apart tell each other.
-  enum class What { Reduce, Gather, Table, Outer };
-  What what = What::Reduce;
-  Collective op = Collective::AllReduce;
-  Group group{};
-  RealBytes bytes{};  ///< full size of what one pass moves
-  double passes = 1;  ///< of a step
-  double parts = 1;   ///< messages of a pass
-};
-
-/// All of them: for dense and expert parameters at most two reductions and a gather each, and the shared table.
-struct ShardingMessages {
-  std::array<ShardingMessage, 7> all{};
-  int count = 0;
-  double dense_owners = 1, expert_owners = 1;  ///< ranks that share out the states that one of them steps
-  const ShardingMessage* begin() const { return all.data(); }
-  const ShardingMessage* end() const { return all.data() + count; }
 };
 
 /// Layers of a stage that share states over the same ranks in the same way, of the cells that a stage has of its own.
@@ -124,18 +87,15 @@ struct Cell {
 class Evaluator {
  public:
   /// With the layout placed, nothing of it recomputed yet.
-  Evaluator(const Problem& problem, const CostModel& costs, const Layout& layout) : problem_(problem), costs_(costs) {
+  Evaluator(const Problem& problem, const CostModel& costs, const Layout& layout)
+      : problem_(problem), costs_(costs), pricer_(problem) {
     place(layout);
   }
-  /// For a search, which prices traffic before it places layers: of all else nothing is known until place(). `known`
-  /// may hold the times of passes of other layouts of the problem.
-  Evaluator(const Problem& problem, const CostModel& costs, MessageTimes* known)
-      : problem_(problem), costs_(costs), known_(known) {}
   /// A pipeline of several cells, front to back, with the given hand-overs between its stages. Of `problem` counts what
   /// is common to all of them; its cluster prices what goes from one to another. What others take as the layout is the
   /// first cell's, which is placed.
   Evaluator(const Problem& problem, std::span<const Cell> cells, Hops hops)
-      : problem_(problem), costs_(*cells.front().costs), cells_(cells), hops_(std::move(hops)) {
+      : problem_(problem), costs_(*cells.front().costs), pricer_(problem), cells_(cells), hops_(std::move(hops)) {
     place(cells.front().layout);
   }
 
@@ -186,14 +146,6 @@ class Evaluator {
   /// What it takes at least under any other recomputation too, after recompute({}).
   Seconds least_time_of_any() const;
 
-  /// Data-parallel work of a rank content under one sharding: the same wherever that content lies, whatever is
-  /// recomputed. Of the schedule it reads only whether it is DualPipe. Messages under `least_bytes` are left out.
-  /// `sums` are the content's.
-  [[nodiscard]] DataParallel price(const Layout& layout, const StageSums& sums, const StageContent& content,
-                                   RealBytes least_bytes = {}) const;
-  /// The same of every content of the placement.
-  void price_sharding(const Layout& layout, const MemoryModel& memory, std::vector<DataParallel>& prices) const;
-
   /// What of a step's data parallelism is exposed, and its optimizer step, with their equations: of the stages that
   /// keep the step longest. No cells. `P` and `P_e` are the parameters that the stage named by `stepped` trains.
   struct TracedSharding {
@@ -202,19 +154,10 @@ class Evaluator {
   };
   [[nodiscard]] TracedSharding traced_sharding(const Layout& layout, const MemoryModel& memory) const;
 
-  /// The messages behind that price, of one content; after place().
-  ShardingMessages sharding_messages(const Layout& layout, const StageSums& sums, const StageContent& content) const;
-  /// Time of one pass of a message, all siblings of its group at once.
-  Seconds pass_time(const ShardingMessage& message, const StageContent& content) const {
-    if (known_ == nullptr) return pass_law<double>(message, content);
-    return known_->of(message.op, message.bytes, message.parts, message.group,
-                      [&] { return pass_law<double>(message, content); });
-  }
-
-  /// Time of one step, for the placement and recomputation fixed before.
+  /// Time of one step, for the placement and recomputation fixed before, and the prices of its contents.
   [[nodiscard]] Seconds step_time(const Layout& layout, std::span<const DataParallel> prices) const;
-  /// What they go to.
-  [[nodiscard]] Terms step_terms(const Layout& layout, std::span<const DataParallel> prices) const;
+  /// The same without prices at hand, and what it goes to.
+  [[nodiscard]] Terms step_terms(const Layout& layout, const MemoryModel& memory) const;
   /// Memory of the worst rank.
   [[nodiscard]] Bytes peak_memory(const Layout& layout, const MemoryModel& memory) const;
   /// Micro-batches that a rank holds at its peak under the schedule fixed before.
@@ -297,7 +240,6 @@ class Evaluator {
   Phase run_recompute(const StageContent& run, const Recompute& choice) const;
   StageMemory stage_memory(const Layout& layout, const MemoryModel& memory, int rank, const StageContent& content,
                            const char** instant = nullptr) const;
-  int expert_layers(const StageContent& content) const;
   void find_placement(const Layout& layout);
   void finish_recompute();
   void set_base();
@@ -323,9 +265,12 @@ class Evaluator {
                              bool rebuilt) const;
   template <class V, class PriceOf>
   ExposedSharding<SecondsOf<V>> exposed_law(const Layout& layout, const PriceOf& price_of) const;
-  template <class V>
-  ShardingPrice<SecondsOf<V>> priced(const Layout& layout, const StageSums& sums, const StageContent& content,
-                                     RealBytes least_bytes) const;
+  /// Data-parallel work of a content whose layers share states alike, and of every content of the placement.
+  DataParallel price_of(const Layout& layout, const MemoryModel& memory, const StageContent& content) const {
+    return pricer_.price<double>(layout_of(content, layout), memory_of(content, memory).sums(content), content,
+                                 problem_of(content).cluster);
+  }
+  std::vector<DataParallel> prices_of(const Layout& layout, const MemoryModel& memory) const;
   Terms terms(const Exposed& exposed) const;
   std::size_t content_of(int rank) const {
     return static_cast<std::size_t>(stages().content_of[static_cast<std::size_t>(rank)]);
@@ -337,14 +282,9 @@ class Evaluator {
   void report_gradients(Estimate& estimate, const MemoryModel& memory, const Exposed& exposed,
                         std::span<const DataParallel> prices) const;
 
-  template <class V>
-  SecondsOf<V> pass_law(const ShardingMessage& message, const StageContent& content) const;
-  template <class V>
-  SecondsOf<V> list_copies(const ShardingMessage& message, const Cluster& cluster) const;
-
   const Problem& problem_;
   const CostModel& costs_;
-  MessageTimes* known_ = nullptr;
+  ShardingPricer pricer_;
   std::span<const Cell> cells_{};  ///< none: all stages are equal
   Layout layout_{};
   Pipeline pipeline_{};
@@ -387,10 +327,6 @@ class Evaluator {
 
 /// Seconds of each hand-over between stages, on the innermost tier that holds both ends of the slowest.
 [[nodiscard]] Hops hand_overs(const Problem& problem, const Layout& layout);
-
-/// DeepSpeed's bf16 optimizer keeps fp32 gradients whole, and its pipeline engine all-reduces them
-/// (_bf16_reduce_grads in runtime/pipe/engine.py), though each rank updates its shard alone.
-[[nodiscard]] bool sums_whole_gradients(const Training& training, const Layout& layout);
 
 /// Everything that a report shows of a pipeline of several cells, front to back, with the given hand-overs between its
 /// stages. The layout is the first cell's, with the layers of every chunk.

@@ -124,13 +124,23 @@ Evaluator::Exposed Evaluator::exposed(const Layout& layout, std::span<const Data
   return exposed_law<double>(layout, [&](std::size_t content) -> const DataParallel& { return prices[content]; });
 }
 
+std::vector<DataParallel> Evaluator::prices_of(const Layout& layout, const MemoryModel& memory) const {
+  std::vector<DataParallel> prices;
+  for (const StageContent& content : stages().contents) {
+    DataParallel sum;
+    each_state(content, [&](const StageContent& part) { sum += price_of(layout, memory, part); });
+    prices.push_back(sum);
+  }
+  return prices;
+}
+
 Evaluator::TracedSharding Evaluator::traced_sharding(const Layout& layout, const MemoryModel& memory) const {
   TracedSharding out;
   std::vector<ShardingPrice<Traced>> prices;
   double longest = -1;
   for (std::size_t i = 0; i < stages().contents.size(); ++i) {
     const StageContent& content = stages().contents[i];
-    ShardingPrice<Traced> price = priced<Traced>(layout, memory.sums(content), content, {});
+    ShardingPrice<Traced> price = pricer_.price<Traced>(layout, memory.sums(content), content, problem_.cluster);
     if (price.optimizer.value() > longest) longest = price.optimizer.value(), out.stepped = static_cast<int>(i);
     const auto letter = [](const char* name, Traced& law, const char* meaning) {
       law = lettered<Traced>(name, law, meaning, "s");

@@ -329,11 +329,6 @@ MemoryModel& FamilySearch::memory_of(const Layout& run) {
   return *memory_;
 }
 
-Evaluator& FamilySearch::evaluator() {
-  if (!evaluator_) evaluator_.emplace(problem_, *costs_, &pass_times_);
-  return *evaluator_;
-}
-
 const KeptLayers& FamilySearch::kept_of(const Layout& run) {
   if (!kept_layers_) {
     const std::vector<Recompute>& recomputes = recomputing_of(run).all;
@@ -382,7 +377,7 @@ RealBytes FamilySearch::least_memory(const Layout& run, const ShardingList& shar
 bool FamilySearch::traffic_beats(const Layout& run, const ShardingList& shardings) {
   least_traffic_ = nullptr, running_traffic_ = paper_traffic_ = {};
   if (!bounds_) return false;
-  least_traffic_ = &traffic_.of(run, shardings.all, evaluator(), memory_of(run));
+  least_traffic_ = &traffic_.of(run, shardings.all, pricer(), memory_of(run));
   const std::vector<FrameworkMask>& runs_on = shardings.runs_on(problem_, run, wanted_);
   running_traffic_ = paper_traffic_ = Seconds::infinity();
   for (std::size_t i = 0; i < runs_on.size(); ++i) {

@@ -127,7 +127,7 @@ const std::vector<DataParallel>& FamilySearch::prices_of(const Layout& layout, T
   prices.reserve(table.contents.size());
   for (Holding* holding : table.contents) {
     std::optional<DataParallel>& price = (*holding->prices)[static_cast<std::size_t>(layout.order)][sharding];
-    if (!price) price = evaluator_->price(layout, holding->sums, holding->content);
+    if (!price) price = pricer().price<double>(layout, holding->sums, holding->content, problem_.cluster);
     prices.push_back(*price);
   }
   return prices;
@@ -135,7 +135,10 @@ const std::vector<DataParallel>& FamilySearch::prices_of(const Layout& layout, T
 
 void FamilySearch::search_run(Layout layout, const ShardingList& shardings, RealBytes least_memory) {
   (void)memory_of(layout);
-  evaluator().place(layout);
+  if (evaluator_)
+    evaluator_->place(layout);
+  else
+    evaluator_.emplace(problem_, *costs_, layout);
   const Recomputes& ways = recomputing_of(layout);
   const std::size_t layouts = ways.all.size() * shardings.all.size();
   // Recomputing makes nothing faster.

@@ -213,9 +213,10 @@ class FamilySearch {
   RealBytes least_memory(const Layout& run, const ShardingList& shardings, const Costed& family, const LeastOfRun& of);
   LeastOfRun least_of(const Layout& run) const;
   const std::vector<ShardedMemory>& least_states_of(const Layout& run, const ShardingList& shardings, int fewest);
-  /// The family's own, each made when first asked for.
+  /// The family's own, made when first asked for.
   MemoryModel& memory_of(const Layout& run);
-  Evaluator& evaluator();
+  /// Of any family, remembering what messages take.
+  ShardingPricer pricer() { return ShardingPricer(problem_, &pass_times_); }
   /// What the states of the run at hand send at least, and whether that alone makes it hopeless.
   bool traffic_beats(const Layout& run, const ShardingList& shardings);
   const KeptLayers& kept_of(const Layout& run);
@@ -273,7 +274,7 @@ class FamilySearch {
   FrameworkMask family_runs_on_ = 0, run_runs_on_ = 0, choice_runs_on_ = 0;
   FamilyOutcome* outcome_ = nullptr;
   const CostModel* costs_ = nullptr;
-  std::optional<Evaluator> evaluator_{};
+  std::optional<Evaluator> evaluator_{};  ///< none before a run of it is looked into
   std::optional<MemoryModel> memory_{};
   std::vector<Table> tables_{};
   Holdings holdings_{};

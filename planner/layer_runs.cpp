@@ -107,7 +107,7 @@ Evaluator::Moved Evaluator::moved_of_runs(const StageRuns& runs) const {
   Moved sum;
   for (const StateGroup& group : runs.states) {
     const Cell& cell = *cell_of(group.content);
-    const DataParallel price = this->price(cell.layout, cell.memory->sums(group.content), group.content);
+    const DataParallel price = price_of(cell.layout, *cell.memory, group.content);
     if (cell.layout.zero < 3) {
       sum.all_blocks = false, sum.late += price;
       if (cell.layout.zero == 2) sum.repeated += price.reduce;

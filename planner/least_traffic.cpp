@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "formulas/scale_up.hpp"
+#include "planner/evaluate.hpp"
 
 namespace plan {
 
@@ -46,7 +47,7 @@ void LeastTraffic::turn_to(const Layout& family) {
 }
 
 const std::vector<Seconds>& LeastTraffic::of(const Layout& run, const std::vector<Sharding>& shardings,
-                                             const Evaluator& evaluator, const MemoryModel& memory) {
+                                             const ShardingPricer& pricer, const MemoryModel& memory) {
   const bool both = both_ways(run.schedule);
   for (const std::unique_ptr<Page>& page : pages_)
     if (page->order == run.order && page->both == both && page->shardings == shardings) return page->least;
@@ -57,17 +58,17 @@ const std::vector<Seconds>& LeastTraffic::of(const Layout& run, const std::vecto
   Layout layout = run;
   for (const Sharding& sharding : shardings) {
     layout.zero = sharding.zero, layout.shard = sharding.shard;
-    page.least.push_back(under(layout, evaluator, sums));
+    page.least.push_back(under(layout, pricer, sums));
   }
   return page.least;
 }
 
-Seconds LeastTraffic::under(const Layout& layout, const Evaluator& evaluator, const StageSums& sums) const {
+Seconds LeastTraffic::under(const Layout& layout, const ShardingPricer& pricer, const StageSums& sums) const {
   const Stack& stack = problem_.training.stack;
   const auto exposed = [&](bool overlaps) {
     return overlaps ? std::min(1.0, problem_.cluster.calibration.overlap_tax) : 1.0;
   };
-  const DataParallel price = evaluator.price(layout, sums, *content_, sure_bytes_);
+  const DataParallel price = pricer.price<double>(layout, sums, *content_, problem_.cluster, sure_bytes_);
   const double reduce = exposed(layout.zero == 3 ? stack.overlap_param_gather : stack.overlap_grad_reduce);
   return Seconds(kBelow *
                  (reduce * price.reduce + exposed(stack.overlap_param_gather) * price.gather + price.optimizer));

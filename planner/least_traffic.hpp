@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "planner/enumerate.hpp"
-#include "planner/evaluate.hpp"
+#include "planner/sharding_price.hpp"
 
 namespace plan {
 
@@ -26,8 +26,8 @@ class LeastTraffic {
   /// nothing, so that families which differ in those alone share it.
   void turn_to(const Layout& family);
   /// Under each sharding of a run.
-  const std::vector<Seconds>& of(const Layout& run, const std::vector<Sharding>& shardings, const Evaluator& evaluator,
-                                 const MemoryModel& memory);
+  const std::vector<Seconds>& of(const Layout& run, const std::vector<Sharding>& shardings,
+                                 const ShardingPricer& pricer, const MemoryModel& memory);
 
  private:
   struct Page {
@@ -36,7 +36,7 @@ class LeastTraffic {
     std::vector<Sharding> shardings{};
     std::vector<Seconds> least{};
   };
-  Seconds under(const Layout& layout, const Evaluator& evaluator, const StageSums& sums) const;
+  Seconds under(const Layout& layout, const ShardingPricer& pricer, const StageSums& sums) const;
 
   const Problem& problem_;
   RealBytes sure_bytes_{};  ///< a larger message never takes less time from here on

@@ -28,13 +28,10 @@ Candidate plainly_laid(const Problem& problem, const CostModel& costs, Candidate
   if (plain.runs_on == 0 || broken_rule(problem, layout) >= 0) return candidate;
   evaluator.place(layout);
   const MemoryModel memory(problem, layout);
-  std::vector<DataParallel> prices;
-  evaluator.price_sharding(layout, memory, prices);
   evaluator.recompute(layout.recompute);
-  plain.score = {evaluator.step_time(layout, prices), evaluator.peak_memory(layout, memory)};
-  const bool good =
-      plain.score.peak <= capacity && allowance.allows(plain.score.step_time, evaluator.step_terms(layout, prices));
-  return good ? plain : candidate;
+  const Terms terms = evaluator.step_terms(layout, memory);
+  plain.score = {terms.total(), evaluator.peak_memory(layout, memory)};
+  return plain.score.peak <= capacity && allowance.allows(plain.score.step_time, terms) ? plain : candidate;
 }
 
 }  // namespace plan

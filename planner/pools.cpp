@@ -349,10 +349,8 @@ std::optional<Score> PooledEvaluator::score(const std::vector<int>& layers, std:
   for (Cell& cell : cells_) cell.layout.chunk_layers = layers;
   Evaluator evaluator(whole_, cells_, hops_);
   const Cell& front = cells_.front();
-  std::vector<DataParallel> prices;
-  evaluator.price_sharding(front.layout, *front.memory, prices);
   evaluator.recompute(front.layout.recompute);
-  return Score{evaluator.step_time(front.layout, prices), peak};
+  return Score{evaluator.step_terms(front.layout, *front.memory).total(), peak};
 }
 
 Estimate PooledEvaluator::estimate(const PooledLayout& layout) {

@@ -254,7 +254,7 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
   const DataParallel& price = prices[slowest];
   const StageContent& content = stages().contents[slowest];
   const auto add = [&](const Layout& layout, const ShardingMessage& message) {
-    const Seconds time = pass_time(message, content);
+    const Seconds time = pricer_.pass_time(message, problem_of(content).cluster);
     using What = ShardingMessage::What;
     const bool last = message.what == What::Table || message.what == What::Outer;  // once all else is done
     const auto share = [](Seconds whole, Seconds part, Seconds all) { return whole * part.value / all.value; };
@@ -273,7 +273,7 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
   };
   each_state(content, [&](const StageContent& part) {
     const Layout& layout = layout_of(part, estimate.layout);
-    for (const ShardingMessage& message : sharding_messages(layout, memory_of(part, memory).sums(part), part))
+    for (const ShardingMessage& message : pricer_.messages(layout, memory_of(part, memory).sums(part), part, passes_))
       add(layout, message);
   });
   settle_exposed(estimate, Axis::Dp, exposed.reduce + exposed.gather + exposed.table);
@@ -300,8 +300,7 @@ Flops Evaluator::recomputed_per_token(const Layout& layout) const {
 
 void Evaluator::fill(Estimate& estimate, const MemoryModel& memory) const {
   const Layout& layout = estimate.layout;
-  std::vector<DataParallel> prices;
-  price_sharding(layout, memory, prices);
+  const std::vector<DataParallel> prices = prices_of(layout, memory);
   const Exposed hidden = exposed(layout, prices);
   estimate.micro_batches = pipeline_.micro_batches;
   estimate.stage_layers = stages().stage_layers;

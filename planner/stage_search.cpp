@@ -221,10 +221,8 @@ Score score_stages(StageModels& models, const Problem& problem, const Layout& la
   const MemoryModel& memory = list ? *cells.front().memory : models.memory(offload, layout);
   Evaluator evaluator =
       list ? Evaluator(problem, cells, models.hops(layout)) : Evaluator(problem, models.costs(offload, layout), front);
-  std::vector<DataParallel> prices;
-  evaluator.price_sharding(front, memory, prices);
   evaluator.recompute(front.recompute);
-  return {evaluator.step_time(front, prices), evaluator.peak_memory(front, memory)};
+  return {evaluator.step_terms(front, memory).total(), evaluator.peak_memory(front, memory)};
 }
 
 StageSearch best_stages(StageModels& models, const Problem& problem, const Layout& base, RealBytes capacity,

@@ -152,11 +152,9 @@ struct Collector {
       layout.recompute = recompute;
       if (broken_rule(problem, layout) >= 0) continue;
       const MemoryModel memory(problem, layout);
-      std::vector<DataParallel> prices;
       evaluator.place(layout);
-      evaluator.price_sharding(layout, memory, prices);
       evaluator.recompute(recompute);
-      const Score score{evaluator.step_time(layout, prices), evaluator.peak_memory(layout, memory)};
+      const Score score{evaluator.step_terms(layout, memory).total(), evaluator.peak_memory(layout, memory)};
       if (score.peak <= capacity)
         found.push_back({layout, score, accepting(problem, layout, wanted_frameworks(problem)), problem.switched});
     }

@@ -35,12 +35,14 @@ struct PartialLayouts {
     Tally tally;
     const std::vector<Pipelining> runs = enumerate_runs(problem, family, tally);
     if (runs.empty()) return;
-    Evaluator evaluator(problem, costs, nullptr);
+    std::optional<Evaluator> placed;
     for (int i = 0; i < 4; ++i) {
       Layout layout = family;
       const Pipelining& run = any_of(random, runs);
       layout.schedule = run.schedule, layout.vp = run.vp;
       schedules_seen |= 1 << static_cast<int>(run.schedule);
+      if (!placed) placed.emplace(problem, costs, layout);
+      Evaluator& evaluator = *placed;
       evaluator.place(layout);
       const std::vector<Recompute> recomputes = enumerate_recomputes(problem, least_deepest(problem, layout));
       const std::vector<Sharding> shardings = enumerate_shardings(problem, layout, tally);
@@ -84,10 +86,9 @@ struct PartialLayouts {
 
   /// What states send comes on top of every bound: as a search finds it, before layers are placed.
   Seconds traffic(const Layout& layout, const Sharding& sharding) {
-    const CostModel costs(problem, split_of(layout));
     LeastTraffic least(problem);
     least.turn_to(layout);
-    return least.of(layout, {sharding}, Evaluator(problem, costs, nullptr), MemoryModel(problem, layout)).front();
+    return least.of(layout, {sharding}, ShardingPricer(problem), MemoryModel(problem, layout)).front();
   }
 
   void run_of(Layout layout, Evaluator& evaluator, Seconds bound, double waits, const Recompute& recompute,
@@ -98,9 +99,7 @@ struct PartialLayouts {
     const Seconds least = evaluator.least_time();
     layout.recompute = recompute, layout.zero = sharding.zero, layout.shard = sharding.shard;
     const MemoryModel memory(problem, layout);
-    std::vector<DataParallel> prices;
-    evaluator.price_sharding(layout, memory, prices);
-    const Seconds time = evaluator.step_time(layout, prices);
+    const Seconds time = evaluator.step_terms(layout, memory).total();
     CAPTURE(static_cast<int>(layout.schedule));
     CAPTURE(layout.pp);
     CAPTURE(layout.vp);
@@ -169,8 +168,7 @@ TEST_CASE("what is remembered of a family's least traffic is what a fresh look f
     for (int i = 0; i < 3 && !families.empty(); ++i) {
       const Layout family = any_of(random, families).layout;
       const std::vector<Pipelining> runs = enumerate_runs(problem, family, tally);
-      const CostModel costs(problem, split_of(family));
-      const Evaluator evaluator(problem, costs, nullptr);
+      const ShardingPricer pricer(problem);
       known.turn_to(family);
       for (int look = 0; look < 6 && !runs.empty(); ++look) {
         Layout layout = family;
@@ -182,7 +180,7 @@ TEST_CASE("what is remembered of a family's least traffic is what a fresh look f
         LeastTraffic fresh(problem);
         fresh.turn_to(family);
         const MemoryModel memory(problem, layout);
-        REQUIRE(known.of(layout, some, evaluator, memory) == fresh.of(layout, some, evaluator, memory));
+        REQUIRE(known.of(layout, some, pricer, memory) == fresh.of(layout, some, pricer, memory));
         ++looks;
       }
     }

@@ -105,11 +105,9 @@ Candidate laid(const Problem& asked, Candidate candidate, const Allowed& allowed
   if (broken_rule(problem, equal.layout) >= 0) return candidate;
   const CostModel costs(problem, split_of(equal.layout));
   Evaluator evaluator(problem, costs, equal.layout);
-  std::vector<DataParallel> prices;
   const MemoryModel memory(problem, equal.layout);
-  evaluator.price_sharding(equal.layout, memory, prices);
   evaluator.recompute(equal.layout.recompute);
-  equal.score = {evaluator.step_time(equal.layout, prices), evaluator.peak_memory(equal.layout, memory)};
+  equal.score = {evaluator.step_terms(equal.layout, memory).total(), evaluator.peak_memory(equal.layout, memory)};
   return equal.score.peak <= capacity && allowed(equal) ? equal : candidate;
 }
 

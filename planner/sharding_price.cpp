@@ -1,5 +1,7 @@
-// Data-parallel work of an Evaluator: gradients summed, parameters gathered, optimizer stepped. Tested by
+// Data-parallel work of a rank: gradients summed, parameters gathered, optimizer stepped. Tested by
 // tests/planner/estimate_test.cpp.
+#include "planner/sharding_price.hpp"
+
 #include <algorithm>
 #include <string>
 #include <type_traits>
@@ -9,10 +11,12 @@
 #include "formulas/rank_grid.hpp"
 #include "formulas/textbook_states.hpp"
 #include "formulas/transient.hpp"
-#include "planner/evaluate.hpp"
 
 namespace plan {
+namespace {
 
+/// DeepSpeed's bf16 optimizer keeps fp32 gradients whole, and its pipeline engine all-reduces them
+/// (_bf16_reduce_grads in runtime/pipe/engine.py), though each rank updates its shard alone.
 bool sums_whole_gradients(const Training& training, const Layout& layout) {
   // Until it kept gradients in one buffer by default (contiguous_gradients, DeepSpeed pull request 1199 of July 2021),
   // stage 3 summed whole buckets of them on every rank (stage3.py, buffered_reduce_fallback).
@@ -20,8 +24,6 @@ bool sums_whole_gradients(const Training& training, const Layout& layout) {
   return training.stack.states == StateLayout::DeepSpeed && layout.zero == 1 && layout.pp > 1 &&
          training.precision == Precision::Bf16;
 }
-
-namespace {
 
 /// Ranks that share one copy of a state out among them, and the ranks that hold the same share of other copies.
 struct Shards {
@@ -68,19 +70,18 @@ bool lets_go(const Training& training, const Layout& layout, const StageSums& su
 
 }  // namespace
 
-ShardingMessages Evaluator::sharding_messages(const Layout& layout, const StageSums& sums,
-                                              const StageContent& content) const {
+ShardingMessages ShardingPricer::messages(const Layout& layout, const StageSums& sums, const StageContent& content,
+                                          double passes) const {
   using What = ShardingMessage::What;
   const Training& training = problem_.training;
   const RealBytes element(training.grad_bytes);
   const RealBytes weight(is_fp8(training.precision) && training.stack.fp8_param_gather ? 1 : training.weight_bytes());
   const RealBytes more = RealBytes(training.weight_bytes()) - weight;  // of layers that stay in bf16
   const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
-  const double rounds = static_cast<double>(sharding_passes(pipeline_));
-  const double reduces = layout.zero == 3 || (layout.zero == 2 && !training.stack.reduces_once) ? rounds : 1;
+  const double reduces = layout.zero == 3 || (layout.zero == 2 && !training.stack.reduces_once) ? passes : 1;
   const bool refetches = layout.recompute.kind == RecomputeKind::Full && lets_go(training, layout, sums);
   const double gathers =
-      layout.zero == 3 ? rounds * ((training.stack.reshard_after_forward ? 2 : 1) + (refetches ? 1 : 0)) : 1;
+      layout.zero == 3 ? passes * ((training.stack.reshard_after_forward ? 2 : 1) + (refetches ? 1 : 0)) : 1;
   const bool whole = layout.zero == 0 || sums_whole_gradients(training, layout);
   const RankGrid grid(layout);
   Messages messages;
@@ -121,11 +122,11 @@ ShardingMessages Evaluator::sharding_messages(const Layout& layout, const StageS
   return messages.out;
 }
 
-int Evaluator::expert_layers(const StageContent& content) const {
+int ShardingPricer::expert_layers(const StageContent& content) const {
   const Model& model = problem_.model;
   int layers = 0;
-  for (int kind = 0; kind < costs_.kinds(); ++kind)
-    if (model.kinds[static_cast<std::size_t>(kind)].ffn == Ffn::Moe) layers += layers_held(model, content, kind);
+  for (std::size_t kind = 0; kind < model.kinds.size(); ++kind)
+    if (model.kinds[kind].ffn == Ffn::Moe) layers += layers_held(model, content, static_cast<int>(kind));
   return layers;
 }
 
@@ -135,7 +136,7 @@ int Evaluator::expert_layers(const StageContent& content) const {
 /// _allgather_param). A sum of whole gradients is made in a copy, divided there and copied back (stage3.py,
 /// allreduce_bucket).
 template <class V>
-SecondsOf<V> Evaluator::list_copies(const ShardingMessage& message, const Cluster& cluster) const {
+SecondsOf<V> ShardingPricer::list_copies(const ShardingMessage& message, const Cluster& cluster) const {
   if (!problem_.training.stack.shards_in_lists) return SecondsOf<V>(0.0);
   const Calibration& fit = cluster.calibration;
   const auto passes = [&](double count) {
@@ -154,10 +155,9 @@ SecondsOf<V> Evaluator::list_copies(const ShardingMessage& message, const Cluste
 
 /// Time of one pass of a message, in as many parts as it comes.
 template <class V>
-SecondsOf<V> Evaluator::pass_law(const ShardingMessage& message, const StageContent& content) const {
+SecondsOf<V> ShardingPricer::pass_law(const ShardingMessage& message, const Cluster& own) const {
   // A table that both ends of the pipeline hold goes from the first cell to the last.
-  const Cluster& cluster =
-      message.what == ShardingMessage::What::Table ? problem_.cluster : problem_of(content).cluster;
+  const Cluster& cluster = message.what == ShardingMessage::What::Table ? problem_.cluster : own;
   const auto time = [&](RealBytes bytes) { return collective_seconds<V>(cluster, message.op, bytes, message.group); };
   if (message.parts <= 1) return time(message.bytes);
   return lettered("a", time(message.bytes), "all of it in one message", "s") +
@@ -165,7 +165,7 @@ SecondsOf<V> Evaluator::pass_law(const ShardingMessage& message, const StageCont
              lettered("l", time(RealBytes(1)), "a message of one byte", "s") +
          list_copies<V>(message, cluster);
 }
-template Seconds Evaluator::pass_law<double>(const ShardingMessage&, const StageContent&) const;
+template Seconds ShardingPricer::pass_law<double>(const ShardingMessage&, const Cluster&) const;
 
 namespace {
 
@@ -211,10 +211,6 @@ Stepped stepped(const Training& training, const StageSums& sums, const ShardingM
           messages.expert_owners};
 }
 
-}  // namespace
-
-namespace {
-
 /// "reduce_scatter over 64 ranks: one pass".
 std::string words_of(const ShardingMessage& message) {
   return std::string(name(message.op)) + " over " + std::to_string(message.group.size) + " ranks: one pass";
@@ -223,30 +219,30 @@ std::string words_of(const ShardingMessage& message) {
 }  // namespace
 
 template <class V>
-ShardingPrice<SecondsOf<V>> Evaluator::priced(const Layout& layout, const StageSums& sums, const StageContent& content,
-                                              RealBytes least_bytes) const {
+ShardingPrice<SecondsOf<V>> ShardingPricer::price(const Layout& layout, const StageSums& sums,
+                                                  const StageContent& content, const Cluster& cluster,
+                                                  RealBytes least_bytes) const {
   using Time = SecondsOf<V>;
   using What = ShardingMessage::What;
   const Training& training = problem_.training;
-  const Cluster& cluster = problem_of(content).cluster;
   const Gpu& gpu = cluster.gpu;
   ShardingPrice<Time> price;
-  const ShardingMessages messages = sharding_messages(layout, sums, content);
+  const ShardingMessages sent = messages(layout, sums, content, 1);  // one pass of each is what counts here
   int number = 0;
-  for (const ShardingMessage& message : messages) {
+  for (const ShardingMessage& message : sent) {
     ++number;
     if (message.bytes < least_bytes) continue;
     Time& sum = message.what == What::Reduce ? price.reduce : message.what == What::Gather ? price.gather : price.table;
     Time pass(0.0);
     if constexpr (std::is_same_v<V, double>)
-      pass = pass_time(message, content);
+      pass = pass_time(message, cluster);
     else
       pass = lettered<V>(
-          "t", number, pass_law<V>(message, content), [&] { return words_of(message); }, "s");
+          "t", number, pass_law<V>(message, cluster), [&] { return words_of(message); }, "s");
     if (message.what == What::Outer) pass = pass * symbol<V>("o", message.passes, "of them a step", "optimizer");
     sum = sum + pass;
   }
-  const Stepped what = stepped(training, sums, messages);
+  const Stepped what = stepped(training, sums, sent);
   if (lets_go(training, layout, sums)) price.refetch = price.gather;
   const Offload& offload = training.offload;
   if (offload.parameters && layout.zero >= 2 && gpu.host_link.value > 0) {
@@ -266,24 +262,9 @@ ShardingPrice<SecondsOf<V>> Evaluator::priced(const Layout& layout, const StageS
   return price;
 }
 
-template ShardingPrice<Traced> Evaluator::priced<Traced>(const Layout&, const StageSums&, const StageContent&,
-                                                         RealBytes) const;
-
-DataParallel Evaluator::price(const Layout& layout, const StageSums& sums, const StageContent& content,
-                              RealBytes least_bytes) const {
-  return priced<double>(layout, sums, content, least_bytes);
-}
-
-void Evaluator::price_sharding(const Layout& layout, const MemoryModel& memory,
-                               std::vector<DataParallel>& prices) const {
-  prices.clear();
-  for (const StageContent& content : stages().contents) {
-    DataParallel sum;
-    each_state(content, [&](const StageContent& part) {
-      sum += price(layout_of(part, layout), memory_of(part, memory).sums(part), part);
-    });
-    prices.push_back(sum);
-  }
-}
+template DataParallel ShardingPricer::price<double>(const Layout&, const StageSums&, const StageContent&,
+                                                    const Cluster&, RealBytes) const;
+template ShardingPrice<Traced> ShardingPricer::price<Traced>(const Layout&, const StageSums&, const StageContent&,
+                                                             const Cluster&, RealBytes) const;
 
 }  // namespace plan
