@@ -12,6 +12,7 @@
 #include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"
 #include "formulas/text.hpp"
+#include "formulas/words.hpp"
 #include "hwprobe/fit.hpp"
 #include "hwprobe/quality.hpp"
 
@@ -68,7 +69,7 @@ std::pair<double, double> wire_ratio(const NcclRun& run) {
 std::optional<Collective> op_of(const NcclRun& run, const std::string& file, const ImportHints& hints) {
   if (const auto op = op_named(run.program)) return op;
   if (hints.op) return hints.op;
-  if (const auto op = op_named(file.substr(file.find_last_of('/') + 1))) return op;
+  if (const auto op = op_named(base_name(file))) return op;
   const auto n = static_cast<double>(run.hosts.size());
   if (n < 3 || run.rows.empty() || run.rows.front().op.empty() || run.rows.front().op == "none") return std::nullopt;
   for (const Collective op : {Collective::AllReduce, Collective::ReduceScatter})
@@ -188,7 +189,7 @@ std::string dtype_word(std::string_view type) {
 std::string add_import_source(HardwareProfile& profile, std::string tool, const std::string& file) {
   ProfileSource source{.id = fmt::format("i{}", profile.provenance.size() + 1), .kind = Provenance::Imported};
   source.tool = std::move(tool);
-  source.source = file.substr(file.find_last_of('/') + 1);
+  source.source = std::string(base_name(file));
   profile.provenance.push_back(source);
   return profile.provenance.back().id;
 }
@@ -210,7 +211,7 @@ void fit_curve(ProfileCurve& curve) {
 
 Result<std::string> add_nccl_run(NcclRun run, const std::string& file, HardwareProfile& profile,
                                  const ImportHints& hints) {
-  for (const std::string& program : {run.program, file.substr(file.find_last_of('/') + 1)})
+  for (const std::string& program : {run.program, std::string(base_name(file))})
     for (const std::string_view unused : kUnused)
       if (folded(program).starts_with(unused))
         return fail(Error{

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "formulas/absurdity.hpp"
+#include "formulas/words.hpp"
 #include "presets/json_config.hpp"
 #include "presets/reader.hpp"
 #include "presets/suggest.hpp"
@@ -141,7 +142,7 @@ std::string name_of(JsonConfig& root, const std::string& file) {
     const std::filesystem::path path = std::filesystem::path(file);
     name = path.filename() == "config.json" ? path.parent_path().filename().string() : path.stem().string();
   }
-  name = name.substr(name.find_last_of('/') + 1);
+  name = std::string(base_name(name));
   for (char& c : name)
     if (std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._").find(c) ==
         std::string_view::npos)

@@ -8,38 +8,18 @@
 #include <optional>
 #include <utility>
 
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
 
 /// What the names of variants add to the name of the model whose layers they have.
-constexpr std::string_view kVariants[] = {"-instruct",
-                                          "-base",
-                                          "-chat",
-                                          "-hf",
-                                          "-it",
-                                          "-pt",
-                                          "-thinking",
-                                          "-unsloth",
-                                          "-bnb-4bit",
-                                          "-4bit",
-                                          "-fp8",
-                                          "-bf16",
-                                          "-2507",
-                                          "-instruct-v0.1",
-                                          "-instruct-v0.2",
-                                          "-instruct-v0.3",
-                                          "-v0.1",
-                                          "-v0.2",
-                                          "-v0.3",
-                                          "-instruct-2507",
-                                          "-mcore",
-                                          "-thinking-2507",
-                                          "-sft",
-                                          "-gptq-int4",
-                                          "-awq",
-                                          "-deduped"};
+constexpr auto kVariants = word_list([] {
+  return "-instruct -base -chat -hf -it -pt -thinking -unsloth -bnb-4bit -4bit -fp8 -bf16 -2507 -instruct-v0.1 "
+         "-instruct-v0.2 -instruct-v0.3 -v0.1 -v0.2 -v0.3 -instruct-2507 -mcore -thinking-2507 -sft -gptq-int4 "
+         "-awq -deduped";
+});
 
 /// The parameters that a part of a name states, as `7b`, `1.5b` and `560m` do; none otherwise.
 std::optional<double> stated_parameters(std::string_view part) {
@@ -81,7 +61,7 @@ std::vector<OtherName> other_names(std::string_view checkpoint) {
 }
 
 FamilyAndSize family_and_size(std::string_view checkpoint) {
-  const std::string word = lowered(std::string(checkpoint.substr(checkpoint.rfind('/') + 1)));
+  const std::string word = lowered(std::string(base_name(checkpoint)));
   FamilyAndSize said;
   for (std::size_t begin = 0; begin < word.size();) {
     const std::size_t end = std::min(word.find_first_of("-_:", begin), word.size());

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include "formulas/words.hpp"
 #include "presets/json_config.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -15,105 +16,26 @@
 namespace plan {
 namespace {
 
-constexpr std::string_view kShapeKeys[] = {
-    "altup_num_inputs",
-    "attention_bias",
-    "attention_k_eq_v",
-    "attention_out_bias",
-    "attention_value_scale",
-    "attn_layer_indices",
-    "attn_layer_offset",
-    "attn_layer_period",
-    "attn_output_gate",
-    "attn_type_list",
-    "block_configs",
-    "block_types",
-    "cla_share_factor",
-    "compress_ratios",
-    "conv_L_cache",
-    "cross_attention_layers",
-    "decoder_sparse_step",
-    "dense_intermediate_size",
-    "enable_moe_block",
-    "expert_layer_period",
-    "experts_per_token",
-    "ffn_dim",
-    "ffn_hidden_size",
-    "first_k_dense_replace",
-    "full_attn_idxs",
-    "global_head_dim",
-    "hc_mult",
-    "hidden_size_per_layer_input",
-    "hybrid_layer_ids",
-    "hybrid_layer_pattern",
-    "hybrid_override_pattern",
-    "index_n_heads",
-    "interleave_moe_layer_step",
-    "kv_lora_rank",
-    "laurel_rank",
-    "layer_types",
-    "layers_block_type",
-    "linear_attn_config",
-    "linear_num_value_heads",
-    "lm_head_bias",
-    "mamba_d_ssm",
-    "mamba_d_state",
-    "mamba_n_heads",
-    "mamba_num_heads",
-    "mamba_proj_bias",
-    "mlp_bias",
-    "mlp_layer_types",
-    "mlp_only_layers",
-    "moe_intermediate_size",
-    "moe_latent_size",
-    "moe_layer_freq",
-    "moe_layers",
-    "moe_layers_enum",
-    "moe_num_experts",
-    "moe_num_shared_experts",
-    "moe_shared_expert_intermediate_size",
-    "mtp_num_hidden_layers",
-    "multi_query_group_num",
-    "n_experts",
-    "n_inner",
-    "n_kv_head",
-    "n_kv_heads",
-    "n_routed_experts",
-    "n_shared_experts",
-    "num_experts",
-    "num_global_key_value_heads",
-    "num_kv_shared_layers",
-    "num_local_experts",
-    "num_mtp_layers",
-    "num_mtp_modules",
-    "num_nextn_predict_layers",
-    "num_query_groups",
-    "num_shared_expert",
-    "num_shared_experts",
-    "o_lora_rank",
-    "q_lora_rank",
-    "qk_layernorm",
-    "qkv_bias",
-    "residual_moe",
-    "share_expert_dim",
-    "shared_expert_intermediate_size",
-    "shared_intermediate_size",
-    "sparse_attention_config",
-    "sparse_config",
-    "ssm_state_size",
-    "swa_head_dim",
-    "swa_num_attention_heads",
-    "use_bias",
-    "use_cla",
-    "use_double_wide_mlp",
-    "use_parallel_residual",
-    "use_qk_norm",
-    "use_qkv_bias",
-    "use_sliding_window",
-    "v_head_dim",
-    "vocab_size_per_layer_input",
-    "zero_expert_num",
-};
+constexpr auto kShapeKeys = word_list([] {
+  return "altup_num_inputs attention_bias attention_k_eq_v attention_out_bias attention_value_scale "
+         "attn_layer_indices attn_layer_offset attn_layer_period attn_output_gate attn_type_list block_configs "
+         "block_types cla_share_factor compress_ratios conv_L_cache cross_attention_layers decoder_sparse_step "
+         "dense_intermediate_size enable_moe_block expert_layer_period experts_per_token ffn_dim "
+         "ffn_hidden_size first_k_dense_replace full_attn_idxs global_head_dim hc_mult "
+         "hidden_size_per_layer_input hybrid_layer_ids hybrid_layer_pattern hybrid_override_pattern "
+         "index_n_heads interleave_moe_layer_step kv_lora_rank laurel_rank layer_types layers_block_type "
+         "linear_attn_config linear_num_value_heads lm_head_bias mamba_d_ssm mamba_d_state mamba_n_heads "
+         "mamba_num_heads mamba_proj_bias mlp_bias mlp_layer_types mlp_only_layers moe_intermediate_size "
+         "moe_latent_size moe_layer_freq moe_layers moe_layers_enum moe_num_experts moe_num_shared_experts "
+         "moe_shared_expert_intermediate_size mtp_num_hidden_layers multi_query_group_num n_experts n_inner "
+         "n_kv_head n_kv_heads n_routed_experts n_shared_experts num_experts num_global_key_value_heads "
+         "num_kv_shared_layers num_local_experts num_mtp_layers num_mtp_modules num_nextn_predict_layers "
+         "num_query_groups num_shared_expert num_shared_experts o_lora_rank q_lora_rank qk_layernorm qkv_bias "
+         "residual_moe share_expert_dim shared_expert_intermediate_size shared_intermediate_size "
+         "sparse_attention_config sparse_config ssm_state_size swa_head_dim swa_num_attention_heads use_bias "
+         "use_cla use_double_wide_mlp use_parallel_residual use_qk_norm use_qkv_bias use_sliding_window "
+         "v_head_dim vocab_size_per_layer_input zero_expert_num";
+});
 
 /// None, no, nothing, or full attention everywhere: what every family does
 /// without the key.

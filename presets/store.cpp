@@ -11,6 +11,7 @@
 
 #include "formulas/digest.hpp"
 #include "formulas/text.hpp"
+#include "formulas/words.hpp"
 #include "presets/config_json.hpp"
 #include "presets/default_cluster.hpp"
 #include "presets/efficiency_reader.hpp"
@@ -99,7 +100,7 @@ bool looks_like_path(std::string_view word) {
 /// `owner/checkpoint` is found without its owner, too: copies on a disk have none.
 bool names(const std::vector<std::string>& all, std::string_view wanted) {
   const auto is = [&](const std::string& name) { return folded(name) == wanted; };
-  return std::any_of(all.begin(), all.end(), [&](const auto& a) { return is(a) || is(a.substr(a.rfind('/') + 1)); });
+  return std::any_of(all.begin(), all.end(), [&](const auto& a) { return is(a) || is(std::string(base_name(a))); });
 }
 
 /// The first preset of that name, source by source; in each source a name goes before an alias.

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "formulas/words.hpp"
+
 namespace plan {
 namespace {
 
@@ -67,7 +69,7 @@ const Unmodelled* unmodelled_type(std::string_view type) {
 }
 
 const Unmodelled* unmodelled_name(std::string_view checkpoint) {
-  const std::string word = plain(checkpoint.substr(checkpoint.find_last_of('/') + 1));
+  const std::string word = plain(base_name(checkpoint));
   const Unmodelled* found = nullptr;
   for (const Unmodelled& row : kUnmodelled)
     if (!row.name.empty() && word.starts_with(row.name) && (!found || row.name.size() > found->name.size()))

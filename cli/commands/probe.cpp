@@ -11,6 +11,7 @@
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/terminal.hpp"
 #include "formulas/keep_errors.hpp"
+#include "formulas/words.hpp"
 #include "hwprobe/import.hpp"
 #include "hwprobe/launcher.hpp"
 #include "hwprobe/visible.hpp"
@@ -66,7 +67,7 @@ int import_results(const Args& args, const ProbeOptions& options, Streams& strea
     const Result<std::string> text = yaml::read_text(file);
     if (!keep_errors(errors, text)) continue;
     const Result<std::string> done = import_measurements(*text, file, profile, options.hints);
-    if (keep_errors(errors, done)) taken.push_back({file.substr(file.find_last_of('/') + 1), *done});
+    if (keep_errors(errors, done)) taken.push_back({std::string(base_name(file)), *done});
   }
   if (profile.gpu.model.empty() && options.expected) profile.gpu.preset = options.expected->gpu.name;
   if (errors.empty() && profile.gpu.model.empty() && profile.gpu.preset.empty())

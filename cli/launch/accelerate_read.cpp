@@ -10,6 +10,7 @@
 #include "cli/launch/formats.hpp"
 #include "formulas/names.hpp"
 #include "formulas/text.hpp"
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -27,65 +28,29 @@ constexpr std::string_view kProcesses = "acc.num_processes", kProcessesFlag = "a
 
 /// Names that accelerate reads: the top of the file (an unknown one stops it) and its sections (an unknown one does
 /// nothing).
-constexpr std::string_view kTop[] = {"compute_environment",
-                                     "distributed_type",
-                                     "mixed_precision",
-                                     "use_cpu",
-                                     "debug",
-                                     "num_processes",
-                                     "machine_rank",
-                                     "num_machines",
-                                     "gpu_ids",
-                                     "main_process_ip",
-                                     "main_process_port",
-                                     "rdzv_backend",
-                                     "same_network",
-                                     "main_training_function",
-                                     "enable_cpu_affinity",
-                                     "fp8_config",
-                                     "deepspeed_config",
-                                     "fsdp_config",
-                                     "parallelism_config",
-                                     "megatron_lm_config",
-                                     "mpirun_config",
-                                     "downcast_bf16",
-                                     "tpu_name",
-                                     "tpu_zone",
-                                     "tpu_use_cluster",
-                                     "tpu_use_sudo",
-                                     "command_file",
-                                     "commands",
-                                     "tpu_vm",
-                                     "tpu_env",
-                                     "dynamo_config"};
-constexpr std::string_view kNested[] = {"fsdp_config.fsdp_version",
-                                        "fsdp_config.fsdp_offload_params",
-                                        "fsdp_config.fsdp_min_num_params",
-                                        "fsdp_config.fsdp_sharding_strategy",
-                                        "fsdp_config.fsdp_reshard_after_forward",
-                                        "fsdp_config.fsdp_auto_wrap_policy",
-                                        "fsdp_config.fsdp_transformer_layer_cls_to_wrap",
-                                        "fsdp_config.fsdp_backward_prefetch",
-                                        "fsdp_config.fsdp_backward_prefetch_policy",
-                                        "fsdp_config.fsdp_state_dict_type",
-                                        "fsdp_config.fsdp_forward_prefetch",
-                                        "fsdp_config.fsdp_use_orig_params",
-                                        "fsdp_config.fsdp_cpu_ram_efficient_loading",
-                                        "fsdp_config.fsdp_sync_module_states",
-                                        "fsdp_config.fsdp_activation_checkpointing",
-                                        "fsdp_config.fsdp_activation_checkpointing_offload",
-                                        "fsdp_config.fsdp_ignored_modules",
-                                        "parallelism_config.parallelism_config_dp_replicate_size",
-                                        "parallelism_config.parallelism_config_dp_shard_size",
-                                        "parallelism_config.parallelism_config_tp_size",
-                                        "parallelism_config.parallelism_config_cp_size",
-                                        "parallelism_config.parallelism_config_cp_backend",
-                                        "parallelism_config.parallelism_config_cp_comm_strategy",
-                                        "parallelism_config.parallelism_config_sp_size",
-                                        "parallelism_config.parallelism_config_sp_backend",
-                                        "parallelism_config.parallelism_config_sp_seq_length",
-                                        "parallelism_config.parallelism_config_sp_seq_length_is_variable",
-                                        "parallelism_config.parallelism_config_sp_attn_implementation"};
+constexpr auto kTop = word_list([] {
+  return "compute_environment distributed_type mixed_precision use_cpu debug num_processes machine_rank "
+         "num_machines gpu_ids main_process_ip main_process_port rdzv_backend same_network "
+         "main_training_function enable_cpu_affinity fp8_config deepspeed_config fsdp_config "
+         "parallelism_config megatron_lm_config mpirun_config downcast_bf16 tpu_name tpu_zone tpu_use_cluster "
+         "tpu_use_sudo command_file commands tpu_vm tpu_env dynamo_config";
+});
+constexpr auto kNested = word_list([] {
+  return "fsdp_config.fsdp_version fsdp_config.fsdp_offload_params fsdp_config.fsdp_min_num_params "
+         "fsdp_config.fsdp_sharding_strategy fsdp_config.fsdp_reshard_after_forward "
+         "fsdp_config.fsdp_auto_wrap_policy fsdp_config.fsdp_transformer_layer_cls_to_wrap "
+         "fsdp_config.fsdp_backward_prefetch fsdp_config.fsdp_backward_prefetch_policy "
+         "fsdp_config.fsdp_state_dict_type fsdp_config.fsdp_forward_prefetch fsdp_config.fsdp_use_orig_params "
+         "fsdp_config.fsdp_cpu_ram_efficient_loading fsdp_config.fsdp_sync_module_states "
+         "fsdp_config.fsdp_activation_checkpointing fsdp_config.fsdp_activation_checkpointing_offload "
+         "fsdp_config.fsdp_ignored_modules parallelism_config.parallelism_config_dp_replicate_size "
+         "parallelism_config.parallelism_config_dp_shard_size parallelism_config.parallelism_config_tp_size "
+         "parallelism_config.parallelism_config_cp_size parallelism_config.parallelism_config_cp_backend "
+         "parallelism_config.parallelism_config_cp_comm_strategy parallelism_config.parallelism_config_sp_size "
+         "parallelism_config.parallelism_config_sp_backend parallelism_config.parallelism_config_sp_seq_length "
+         "parallelism_config.parallelism_config_sp_seq_length_is_variable "
+         "parallelism_config.parallelism_config_sp_attn_implementation";
+});
 
 struct Degrees {
   int tp = 1, cp = 1, replicate = 1, shard = 1;

@@ -7,6 +7,7 @@
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/native_trainers.hpp"
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -14,44 +15,14 @@ namespace {
 
 using namespace native_trainers;
 
-constexpr std::string_view kIrrelevant[] = {"val_batch_size",
-                                            "max_steps",
-                                            "max_training_steps",
-                                            "seed",
-                                            "same_seed",
-                                            "grad_clip",
-                                            "weight_decay",
-                                            "beta1",
-                                            "beta2",
-                                            "logging_freq",
-                                            "tensorboard_dir",
-                                            "resid_pdrop",
-                                            "embd_pdrop",
-                                            "attn_pdrop",
-                                            "summary_first_pdrop",
-                                            "initializer_range",
-                                            "rotary_pct",
-                                            "rotary_emb_base",
-                                            "activation_loading_horizon",
-                                            "limit_all_gathers",
-                                            "lr",
-                                            "lr_decay_style",
-                                            "lr_decay_iters",
-                                            "min_lr",
-                                            "warmup",
-                                            "plateau",
-                                            "dataset",
-                                            "dataset_config_name",
-                                            "dataset_path",
-                                            "tokenizer",
-                                            "resume_from_checkpoint",
-                                            "checkpoint_dir",
-                                            "checkpoint_freq",
-                                            "validation_freq",
-                                            "validation_batches",
-                                            "epochs",
-                                            "verb",
-                                            "local_rank"};
+constexpr auto kIrrelevant = word_list([] {
+  return "val_batch_size max_steps max_training_steps seed same_seed grad_clip weight_decay beta1 beta2 "
+         "logging_freq tensorboard_dir resid_pdrop embd_pdrop attn_pdrop summary_first_pdrop initializer_range "
+         "rotary_pct rotary_emb_base activation_loading_horizon limit_all_gathers lr lr_decay_style "
+         "lr_decay_iters min_lr warmup plateau dataset dataset_config_name dataset_path tokenizer "
+         "resume_from_checkpoint checkpoint_dir checkpoint_freq validation_freq validation_batches epochs verb "
+         "local_rank";
+});
 
 void read_model(JobBuilder& builder) {
   constexpr std::pair<std::string_view, std::string_view> kTypes[] = {

@@ -1,6 +1,7 @@
 // Keys of Megatron-Bridge beside Megatron-LM's flags (plan-launch(7) 3.2; checked against
 // scripts/translate_mlm_to_bridge.py at 067f987df03b). Tested by tests/launch/round_trip_test.cpp.
 #include "cli/launch/dialect.hpp"
+#include "formulas/words.hpp"
 
 namespace plan {
 namespace {
@@ -69,23 +70,14 @@ constexpr DialectRow kBridge[] = {
      "fp8-param-gather"},
 };
 
-constexpr std::string_view kBridgeDerived[] = {"peft",
-                                               "peft.dim",
-                                               "peft._target_",
-                                               "mixed_precision.first_last_layers_bf16",
-                                               "mixed_precision.num_layers_at_start_in_bf16",
-                                               "mixed_precision.num_layers_at_end_in_bf16",
-                                               "mixed_precision._target_",
-                                               "mixed_precision.bf16",
-                                               "mixed_precision.fp16",
-                                               "mixed_precision.fp32",
-                                               "mixed_precision.fp8",
-                                               "mixed_precision.fp8_recipe",
-                                               "mixed_precision.fp8_param",
-                                               "mixed_precision.fp8_param_gather",
-                                               "mixed_precision.fp4",
-                                               "mixed_precision.fp4_recipe",
-                                               "mixed_precision.grad_reduce_in_fp32"};
+constexpr auto kBridgeDerived = word_list([] {
+  return "peft peft.dim peft._target_ mixed_precision.first_last_layers_bf16 "
+         "mixed_precision.num_layers_at_start_in_bf16 mixed_precision.num_layers_at_end_in_bf16 "
+         "mixed_precision._target_ mixed_precision.bf16 mixed_precision.fp16 mixed_precision.fp32 "
+         "mixed_precision.fp8 mixed_precision.fp8_recipe mixed_precision.fp8_param "
+         "mixed_precision.fp8_param_gather mixed_precision.fp4 mixed_precision.fp4_recipe "
+         "mixed_precision.grad_reduce_in_fp32";
+});
 constexpr CountedAs kBridgeCounted[] = {
     {"mixed_precision.params_dtype", "torch.bfloat16 bfloat16 bf16", "weights are counted in the products' format"},
     {"mixed_precision.fp4_param", "false none", "weights in fp4 are counted as kept in the products' format"},

@@ -12,6 +12,7 @@
 #include "cli/launch/recipes.hpp"
 #include "cli/launch/shell.hpp"
 #include "cli/launch/unread.hpp"
+#include "formulas/words.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 
@@ -57,18 +58,12 @@ constexpr PerformanceFlag kFlags[] = {
 };
 
 /// Flags of the launcher around the training, of its logs and of its data: starts of names.
-constexpr std::string_view kAround[] = {"account",     "partition", "time_limit", "container",
-                                        "custom_",     "log_dir",   "nemo_home",  "hf_token",
-                                        "offline",     "packager",  "gres",       "detach",
-                                        "dryrun",      "max_",      "additional", "enable_",
-                                        "wandb",       "profiling", "list_",      "tokenizer",
-                                        "dataset_",    "data",      "save_",      "load_dir",
-                                        "index_",      "domain",    "nccl_",      "experiment",
-                                        "kubeflow",    "csp",       "env",        "peak_",
-                                        "lock_gpu",    "most_",     "head_",      "preempt",
-                                        "use_recipes", "job_",      "maybe",      "skip_",
-                                        "lr",          "min_lr",    "warmup",     "pretrained_checkpoint",
-                                        "recipe",      "mode",      "step_func",  "dump_env"};
+constexpr auto kAround = word_list([] {
+  return "account partition time_limit container custom_ log_dir nemo_home hf_token offline packager gres "
+         "detach dryrun max_ additional enable_ wandb profiling list_ tokenizer dataset_ data save_ load_dir "
+         "index_ domain nccl_ experiment kubeflow csp env peak_ lock_gpu most_ head_ preempt use_recipes job_ "
+         "maybe skip_ lr min_lr warmup pretrained_checkpoint recipe mode step_func dump_env";
+});
 
 bool is_program(std::string_view word) {
   return word.ends_with("setup_experiment.py") || word.ends_with("run_script.py");

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "cli/launch/capture_stand_in.hpp"
+#include "formulas/words.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -137,7 +138,7 @@ Words as_run(const Words& command, Scratch& scratch) {
     scratch.show(path.parent_path());
     if (fs::path(words[i]).is_absolute()) words[i] = (scratch.tree() / path.relative_path()).string();
   }
-  const std::string_view first = std::string_view(words.front()).substr(words.front().rfind('/') + 1);
+  const std::string_view first = base_name(words.front());
   const std::size_t script = first == "bash" || first == "sh" ? 1 : 0;
   std::error_code failed;
   if (script < command.size() && fs::is_regular_file(command[script], failed) &&

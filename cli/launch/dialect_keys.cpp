@@ -2,6 +2,7 @@
 // (plan-launch(7) 3.2 and 3.7). Tested by tests/launch/round_trip_test.cpp.
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/dialect_elsewhere.hpp"
+#include "formulas/words.hpp"
 
 namespace plan {
 namespace {
@@ -143,22 +144,18 @@ constexpr DialectRow kLlamaFactory[] = {
 };
 
 /// verl's sequences are prompts and responses, its step a mini-batch of prompts with their samples.
-constexpr std::string_view kVerlDerived[] = {"data.max_prompt_length",
-                                             "data.max_response_length",
-                                             "data.train_batch_size",
-                                             "actor_rollout_ref.actor.ppo_mini_batch_size",
-                                             "actor_rollout_ref.rollout.n",
-                                             "actor_rollout_ref.model.lora.rank",
-                                             "actor_rollout_ref.model.lora_rank",
-                                             "actor_rollout_ref.actor.use_dynamic_bsz",
-                                             "actor_rollout_ref.actor.use_kl_loss",
-                                             "actor_rollout_ref.actor.optim.override_optimizer_config.main_grads_dtype",
-                                             "actor_rollout_ref.actor.optim.override_optimizer_config.exp_avg_dtype",
-                                             "actor_rollout_ref.actor.optim.override_optimizer_config.exp_avg_sq_dtype",
-                                             "actor_rollout_ref.actor.optim.use_precision_aware_optimizer",
-                                             "actor_rollout_ref.actor.optim.main_grads_dtype",
-                                             "actor_rollout_ref.actor.optim.exp_avg_dtype",
-                                             "actor_rollout_ref.actor.optim.exp_avg_sq_dtype"};
+constexpr auto kVerlDerived = word_list([] {
+  return "data.max_prompt_length data.max_response_length data.train_batch_size "
+         "actor_rollout_ref.actor.ppo_mini_batch_size actor_rollout_ref.rollout.n "
+         "actor_rollout_ref.model.lora.rank actor_rollout_ref.model.lora_rank "
+         "actor_rollout_ref.actor.use_dynamic_bsz actor_rollout_ref.actor.use_kl_loss "
+         "actor_rollout_ref.actor.optim.override_optimizer_config.main_grads_dtype "
+         "actor_rollout_ref.actor.optim.override_optimizer_config.exp_avg_dtype "
+         "actor_rollout_ref.actor.optim.override_optimizer_config.exp_avg_sq_dtype "
+         "actor_rollout_ref.actor.optim.use_precision_aware_optimizer "
+         "actor_rollout_ref.actor.optim.main_grads_dtype actor_rollout_ref.actor.optim.exp_avg_dtype "
+         "actor_rollout_ref.actor.optim.exp_avg_sq_dtype";
+});
 constexpr std::string_view kNemoRlSharding =  // of an FSDP that use_custom_fsdp turns on
     "policy.megatron_cfg.distributed_data_parallel_config.data_parallel_sharding_strategy";
 constexpr std::string_view kNemoRlDerived[] = {"policy.megatron_cfg.activation_checkpointing",
@@ -168,16 +165,10 @@ constexpr std::string_view kNemoRlDerived[] = {"policy.megatron_cfg.activation_c
                                                "policy.dynamic_batching.enabled",
                                                "policy.sequence_packing.enabled",
                                                kNemoRlSharding};
-constexpr std::string_view kSwiftDerived[] = {"verb",
-                                              "task_type",
-                                              "tuner_type",
-                                              "train_type",
-                                              "lora_rank",
-                                              "quant_bits",
-                                              "rlhf_type",
-                                              "ref_model",
-                                              "max_completion_length",
-                                              "vllm_max_model_len"};
+constexpr auto kSwiftDerived = word_list([] {
+  return "verb task_type tuner_type train_type lora_rank quant_bits rlhf_type ref_model max_completion_length "
+         "vllm_max_model_len";
+});
 constexpr std::string_view kLlamaFactoryDerived[] = {
     "gradient_accumulation_steps", "finetuning_type", "lora_rank", "quantization_bit", "stage", "use_megatron_bridge"};
 

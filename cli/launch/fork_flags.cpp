@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/launch/weighty_names.hpp"
+#include "formulas/words.hpp"
 
 namespace plan {
 namespace {
@@ -240,47 +241,15 @@ constexpr ForkFlag kForkFlags[] = {
 };
 
 /// Beginnings of names that concern data, logging, checkpoints, evaluation, rollouts and schedules of the rate.
-constexpr std::string_view kHarmless[] = {"sglang-",       "rollout-",
-                                          "wandb",         "use-wandb",
-                                          "eval-",         "log-",
-                                          "logging",       "lr-",
-                                          "tensorboard",   "save-",
-                                          "ckpt",          "data-",
-                                          "dataset",       "train-",
-                                          "valid-",        "test-",
-                                          "kl-",           "eps-",
-                                          "rm-",           "update-weight",
-                                          "custom-",       "debug-",
-                                          "tokenizer",     "patch-tokenizer",
-                                          "profile",       "num-workers",
-                                          "prompt",        "input-",
-                                          "label-",        "dist",
-                                          "rdzv",          "top-",
-                                          "temperature",   "n-samples",
-                                          "num-rollout",   "entropy",
-                                          "advantage",     "reward",
-                                          "metadata",      "apply-chat",
-                                          "text-",         "out-seq",
-                                          "repetition",    "ref-load",
-                                          "load-",         "no-load",
-                                          "no-save",       "rope-",
-                                          "beta-",         "original-",
-                                          "epoch",         "seed",
-                                          "swanlab",       "resume",
-                                          "cache-",        "index-n",
-                                          "codecarbon",    "universal-checkpoint",
-                                          "master_",       "node_",
-                                          "nnodes",        "nproc",
-                                          "use-fused",     "random-",
-                                          "loss-mask",     "loss-type",
-                                          "over-sampling", "dynamic-sampling",
-                                          "opd-",          "use-opd",
-                                          "tis-",          "num-epoch",
-                                          "num-steps-per", "use-kl",
-                                          "mtp-loss",      "lm-",
-                                          "warmup",        "start-",
-                                          "name",          "project",
-                                          "run-name"};
+constexpr auto kHarmless = word_list([] {
+  return "sglang- rollout- wandb use-wandb eval- log- logging lr- tensorboard save- ckpt data- dataset train- "
+         "valid- test- kl- eps- rm- update-weight custom- debug- tokenizer patch-tokenizer profile num-workers "
+         "prompt input- label- dist rdzv top- temperature n-samples num-rollout entropy advantage reward "
+         "metadata apply-chat text- out-seq repetition ref-load load- no-load no-save rope- beta- original- "
+         "epoch seed swanlab resume cache- index-n codecarbon universal-checkpoint master_ node_ nnodes nproc "
+         "use-fused random- loss-mask loss-type over-sampling dynamic-sampling opd- use-opd tis- num-epoch "
+         "num-steps-per use-kl mtp-loss lm- warmup start- name project run-name";
+});
 
 }  // namespace
 

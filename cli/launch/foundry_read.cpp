@@ -10,6 +10,7 @@
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/native_trainers.hpp"
 #include "formulas/names.hpp"
+#include "formulas/words.hpp"
 #include "presets/config_json.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -34,75 +35,21 @@ constexpr CountedAs kCounted[] = {
 /// Composer's algorithms that leave the model and the batch as they are.
 constexpr std::string_view kHarmless[] = {"algorithms.gradient_clipping.", "algorithms.low_precision_layernorm",
                                           "algorithms.low_precision_layernorm."};
-constexpr std::string_view kIrrelevant[] = {"variables.",
-                                            "global_seed",
-                                            "seed",
-                                            "run_name",
-                                            "name",
-                                            "image",
-                                            "command",
-                                            "integrations",
-                                            "integrations[",
-                                            "compute.",
-                                            "tokenizer.",
-                                            "train_loader.",
-                                            "eval_loader.",
-                                            "eval_loader[",
-                                            "scheduler.",
-                                            "callbacks.",
-                                            "loggers.",
-                                            "max_duration",
-                                            "eval_interval",
-                                            "eval_first",
-                                            "eval_subset_num_batches",
-                                            "device_eval_batch_size",
-                                            "progress_bar",
-                                            "log_to_console",
-                                            "console_log_interval",
-                                            "python_log_level",
-                                            "dist_timeout",
-                                            "save_folder",
-                                            "save_interval",
-                                            "save_num_checkpoints_to_keep",
-                                            "save_overwrite",
-                                            "save_filename",
-                                            "load_path",
-                                            "load_weights_only",
-                                            "autoresume",
-                                            "max_split_size_mb",
-                                            "icl_tasks",
-                                            "icl_tasks[",
-                                            "icl_seq_len",
-                                            "expandable_segments",
-                                            "data_local",
-                                            "data_remote",
-                                            "tokenizer_name",
-                                            "eval_gauntlet.",
-                                            "run_event_loop",
-                                            "model.name",
-                                            "model.init_device",
-                                            "model.pretrained",
-                                            "model.use_auth_token",
-                                            "model.trust_remote_code",
-                                            "model.init_config.",
-                                            "model.verbose",
-                                            "model.logit_scale",
-                                            "model.embedding_fraction",
-                                            "model.norm_eps",
-                                            "model.max_seq_len",
-                                            "optimizer.lr",
-                                            "optimizer.betas",
-                                            "optimizer.betas[",
-                                            "optimizer.eps",
-                                            "optimizer.weight_decay",
-                                            "fsdp_config.limit_all_gathers",
-                                            "fsdp_config.backward_prefetch",
-                                            "fsdp_config.forward_prefetch",
-                                            "fsdp_config.verbose",
-                                            "fsdp_config.state_dict_type",
-                                            "fsdp_config.use_orig_params",
-                                            "fsdp_config.sync_module_states",
-                                            "fsdp_config.activation_checkpointing_reentrant"};
+constexpr auto kIrrelevant = word_list([] {
+  return "variables. global_seed seed run_name name image command integrations integrations[ compute. "
+         "tokenizer. train_loader. eval_loader. eval_loader[ scheduler. callbacks. loggers. max_duration "
+         "eval_interval eval_first eval_subset_num_batches device_eval_batch_size progress_bar log_to_console "
+         "console_log_interval python_log_level dist_timeout save_folder save_interval "
+         "save_num_checkpoints_to_keep save_overwrite save_filename load_path load_weights_only autoresume "
+         "max_split_size_mb icl_tasks icl_tasks[ icl_seq_len expandable_segments data_local data_remote "
+         "tokenizer_name eval_gauntlet. run_event_loop model.name model.init_device model.pretrained "
+         "model.use_auth_token model.trust_remote_code model.init_config. model.verbose model.logit_scale "
+         "model.embedding_fraction model.norm_eps model.max_seq_len optimizer.lr optimizer.betas "
+         "optimizer.betas[ optimizer.eps optimizer.weight_decay fsdp_config.limit_all_gathers "
+         "fsdp_config.backward_prefetch fsdp_config.forward_prefetch fsdp_config.verbose "
+         "fsdp_config.state_dict_type fsdp_config.use_orig_params fsdp_config.sync_module_states "
+         "fsdp_config.activation_checkpointing_reentrant";
+});
 
 /// The keys of all files, those of a cloud job as the trainer gets them, with what `${...}` comes to.
 Result<Settings> foundry_settings(std::span<const LaunchSource> files) {

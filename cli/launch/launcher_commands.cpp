@@ -12,6 +12,7 @@
 
 #include "cli/launch/script_words.hpp"
 #include "cli/launch/shell_statements.hpp"
+#include "formulas/words.hpp"
 
 namespace plan {
 namespace {
@@ -37,7 +38,7 @@ std::string_view starts_on_one_node(const ShellCommand& command) {
   std::string_view starter, before;
   for (const ShellWord& word : command.words) {
     const std::string_view text = std::string_view(word.text).substr(0, word.text.find('='));
-    const std::string_view program = text.substr(text.rfind('/') + 1);
+    const std::string_view program = base_name(text);
     if (starter.empty()) {
       if (std::find(std::begin(kElsewhere), std::end(kElsewhere), program) != std::end(kElsewhere)) return {};
       if (program == "torchrun" || text == "torch.distributed.run" || text == "torch.distributed.launch")
@@ -127,7 +128,7 @@ void from_ranks(const ShellCommand& command, const std::string& file, LaunchFact
   int all = 0, each = 0, in_set = 1, line = 0;
   for (std::size_t i = 0; i < command.words.size(); ++i) {
     const std::string& text = command.words[i].text;
-    const std::string_view program = std::string_view(text).substr(text.rfind('/') + 1);
+    const std::string_view program = base_name(text);
     if (one_of(program, kInside)) return;
     if (program.starts_with("python") || program.ends_with(".py")) break;  // what follows are its own words
     if (launcher.empty() && one_of(program, kLaunchers)) launcher = program;

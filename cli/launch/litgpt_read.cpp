@@ -7,6 +7,7 @@
 
 #include "cli/launch/native_trainers.hpp"
 #include "formulas/names.hpp"
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -16,33 +17,13 @@ using namespace native_trainers;
 
 constexpr std::string_view kBatch = "train.global_batch_size", kMicro = "train.micro_batch_size";
 constexpr std::string_view kSeq = "train.max_seq_length", kDevices = "devices", kNodes = "num_nodes";
-constexpr std::string_view kIrrelevant[] = {"out_dir",
-                                            "data",
-                                            "data.",
-                                            "eval.",
-                                            "logger_name",
-                                            "log.",
-                                            "seed",
-                                            "resume",
-                                            "access_token",
-                                            "tokenizer_dir",
-                                            "initial_checkpoint_dir",
-                                            "lora_alpha",
-                                            "lora_dropout",
-                                            "optimizer.init_args.",
-                                            "train.save_interval",
-                                            "train.log_interval",
-                                            "train.lr_warmup_steps",
-                                            "train.lr_warmup_fraction",
-                                            "train.epochs",
-                                            "train.max_tokens",
-                                            "train.max_steps",
-                                            "train.max_time",
-                                            "train.max_norm",
-                                            "train.min_lr",
-                                            "model_config.name",
-                                            "model_config.norm_class_name",
-                                            "model_config.norm_eps"};
+constexpr auto kIrrelevant = word_list([] {
+  return "out_dir data data. eval. logger_name log. seed resume access_token tokenizer_dir "
+         "initial_checkpoint_dir lora_alpha lora_dropout optimizer.init_args. train.save_interval "
+         "train.log_interval train.lr_warmup_steps train.lr_warmup_fraction train.epochs train.max_tokens "
+         "train.max_steps train.max_time train.max_norm train.min_lr model_config.name "
+         "model_config.norm_class_name model_config.norm_eps";
+});
 
 /// The sizes of a `litgpt.Config` of Llama's kind.
 void read_described(JobBuilder& builder) {

@@ -12,6 +12,7 @@
 #include "cli/launch/launcher.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/text.hpp"
+#include "formulas/words.hpp"
 #include "presets/yaml.hpp"
 #include "presets/yaml_anchors.hpp"
 
@@ -111,7 +112,7 @@ bool add_sky_task(Lines& lines, const Node& root) {
 }
 
 bool is_shell_name(std::string_view word) {
-  const std::string_view base = word.substr(word.rfind('/') + 1);
+  const std::string_view base = base_name(word);
   return base == "bash" || base == "sh";
 }
 

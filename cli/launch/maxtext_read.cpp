@@ -12,6 +12,7 @@
 #include "cli/launch/weighty_names.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "formulas/names.hpp"
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -236,7 +237,7 @@ Error elsewhere(const LaunchSource& source, const ShellWord& word) {
 
 /// Whether a file that a script names was given by itself.
 bool is_given(std::string_view name, std::span<const LaunchSource> given) {
-  const std::string_view base = name.substr(name.rfind('/') + 1);  // all of it where there is no slash
+  const std::string_view base = base_name(name);
   return std::any_of(given.begin(), given.end(), [&](const LaunchSource& file) { return file.path.ends_with(base); });
 }
 

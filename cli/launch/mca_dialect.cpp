@@ -5,6 +5,7 @@
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/extra_config.hpp"
+#include "formulas/words.hpp"
 
 namespace plan {
 namespace {
@@ -36,22 +37,12 @@ constexpr std::string_view kDerived[] = {
     "gradient_accumulation_steps", "finetuning_type", "lora_rank", "quantization_bit", "stage", "moe_layer_recompute"};
 
 /// Keys that no other of LLaMA-Factory's backends has.
-constexpr std::string_view kOwn[] = {"additional_configs",
-                                     "bias_activation_fusion",
-                                     "apply_rope_fusion",
-                                     "moe_layer_recompute",
-                                     "expert_tensor_parallel_size",
-                                     "pipeline_model_parallel_layout",
-                                     "recompute_modules",
-                                     "overlap_p2p_comm",
-                                     "variable_seq_lengths",
-                                     "moe_shared_expert_overlap",
-                                     "calculate_per_token_loss",
-                                     "delay_grad_reduce",
-                                     "ddp_average_in_collective",
-                                     "sequence_packing",
-                                     "transformer_impl",
-                                     "use_mca"};
+constexpr auto kOwn = word_list([] {
+  return "additional_configs bias_activation_fusion apply_rope_fusion moe_layer_recompute "
+         "expert_tensor_parallel_size pipeline_model_parallel_layout recompute_modules overlap_p2p_comm "
+         "variable_seq_lengths moe_shared_expert_overlap calculate_per_token_loss delay_grad_reduce "
+         "ddp_average_in_collective sequence_packing transformer_impl use_mca";
+});
 constexpr std::string_view kAdditional = "additional_configs";
 
 }  // namespace

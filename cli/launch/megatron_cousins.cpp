@@ -8,6 +8,7 @@
 
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/dialect.hpp"
+#include "formulas/words.hpp"
 #include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -35,26 +36,12 @@ constexpr DialectRow kNeox[] = {
     {"moe_top_k", "moe-router-topk"},
     {"*", "vocab-file tokenizer-type train-iters make-vocab-size-divisible-by"},
 };
-constexpr std::string_view kNeoxDerived[] = {"pipe_parallel_size",
-                                             "zero_optimization.overlap_comm",
-                                             "gradient_accumulation_steps",
-                                             "pos_emb",
-                                             "norm",
-                                             "activation",
-                                             "precision",
-                                             "fp16.enabled",
-                                             "fp16.type",
-                                             "bf16.enabled",
-                                             "checkpoint_activations",
-                                             "checkpoint_num_layers",
-                                             "num_gpus",
-                                             "attention_config",
-                                             "optimizer.type",
-                                             "mlp_type",
-                                             "mlp_multiple_of",
-                                             "expansion_factor",
-                                             "use_bias_in_attn_linear",
-                                             "use_bias_in_mlp"};
+constexpr auto kNeoxDerived = word_list([] {
+  return "pipe_parallel_size zero_optimization.overlap_comm gradient_accumulation_steps pos_emb norm "
+         "activation precision fp16.enabled fp16.type bf16.enabled checkpoint_activations "
+         "checkpoint_num_layers num_gpus attention_config optimizer.type mlp_type mlp_multiple_of "
+         "expansion_factor use_bias_in_attn_linear use_bias_in_mlp";
+});
 
 /// What changes memory or time and is counted as if it were one of the plain words.
 constexpr CountedAs kNeoxCounted[] = {
@@ -95,21 +82,12 @@ constexpr DialectRow kNemo[] = {
     {"model.optim.overlap_param_sync", "overlap-param-gather"},
     {"model.*", "fp8-hybrid"},
 };
-constexpr std::string_view kNemoDerived[] = {"model.activation",
-                                             "model.virtual_prompt_style",
-                                             "model.adapter_tuning.type",
-                                             "model.language_model_path",
-                                             "exp_manager.name",
-                                             "model.normalization",
-                                             "model.optim.name",
-                                             "model.activations_checkpoint_method",
-                                             "model.activations_checkpoint_num_layers",
-                                             "model.fp8",
-                                             "model.peft.peft_scheme",
-                                             "model.tokenizer.type",
-                                             "model.fsdp",
-                                             "model.peft.lora_tuning.adapter_dim",
-                                             "model.attention_type"};
+constexpr auto kNemoDerived = word_list([] {
+  return "model.activation model.virtual_prompt_style model.adapter_tuning.type model.language_model_path "
+         "exp_manager.name model.normalization model.optim.name model.activations_checkpoint_method "
+         "model.activations_checkpoint_num_layers model.fp8 model.peft.peft_scheme model.tokenizer.type "
+         "model.fsdp model.peft.lora_tuning.adapter_dim model.attention_type";
+});
 
 void set(MegatronArgs& args, std::string_view flag, const std::string& value, std::string where) {
   args.given[std::string(flag)] = {value.empty() ? std::vector<std::string>{} : std::vector<std::string>{value},

@@ -9,6 +9,7 @@
 #include "cli/launch/megatron_hybrid.hpp"
 #include "formulas/layer_kinds.hpp"
 #include "formulas/layer_rows.hpp"
+#include "formulas/words.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -112,7 +113,7 @@ bool same_vocabulary(std::int64_t stated, std::int64_t preset) {
 std::optional<NamedModel> model_of_checkpoint(const MegatronArgs& args) {
   std::string path = args.text("hf-checkpoint");
   while (path.ends_with('/')) path.pop_back();
-  const std::string name = path.substr(path.rfind('/') + 1);
+  const std::string name(base_name(path));
   if (name.empty() || name.find('$') != std::string::npos) return std::nullopt;
   return model_named(name);
 }

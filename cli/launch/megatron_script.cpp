@@ -9,14 +9,10 @@
 #include "cli/launch/settings.hpp"
 #include "cli/launch/shell.hpp"
 #include "formulas/keep_errors.hpp"
+#include "formulas/words.hpp"
 
 namespace plan {
 namespace {
-
-std::string_view base_name(std::string_view word) {
-  const std::size_t slash = word.rfind('/');
-  return slash == std::string_view::npos ? word : word.substr(slash + 1);
-}
 
 /// The programs of Megatron-LM that train a decoder.
 bool is_program(std::string_view word) {
@@ -64,16 +60,10 @@ bool is_named_for_training(std::string_view path) {
 }
 
 /// Flags that a job of Megatron-LM's cannot do without, whatever its program is called.
-constexpr std::string_view kSigns[] = {"--num-layers",
-                                       "--hidden-size",
-                                       "--num-attention-heads",
-                                       "--micro-batch-size",
-                                       "--global-batch-size",
-                                       "--seq-length",
-                                       "--tensor-model-parallel-size",
-                                       "--pipeline-model-parallel-size",
-                                       "--max-position-embeddings",
-                                       "--train-iters"};
+constexpr auto kSigns = word_list([] {
+  return "--num-layers --hidden-size --num-attention-heads --micro-batch-size --global-batch-size --seq-length "
+         "--tensor-model-parallel-size --pipeline-model-parallel-size --max-position-embeddings --train-iters";
+});
 constexpr int kEnoughSigns = 4;
 /// Of slime's programs, whose flags of the model another program may print.
 constexpr std::string_view kSlime = "--actor-num-nodes";

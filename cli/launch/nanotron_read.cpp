@@ -7,6 +7,7 @@
 
 #include "cli/launch/native_trainers.hpp"
 #include "formulas/names.hpp"
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -18,24 +19,12 @@ constexpr std::string_view kDp = "parallelism.dp", kTp = "parallelism.tp", kPp =
 constexpr std::string_view kCp = "parallelism.context_parallel_size", kEp = "parallelism.expert_parallel_size";
 constexpr std::string_view kModel = "model.model_config.";
 /// Sections and keys that say nothing of memory or time.
-constexpr std::string_view kIrrelevant[] = {"general.",
-                                            "checkpoints.",
-                                            "data_stages[",
-                                            "logging.",
-                                            "lighteval.",
-                                            "profiler.",
-                                            "s3_upload.",
-                                            "metrics_logging.",
-                                            "tokenizer.",
-                                            "optimizer.learning_rate_scheduler.",
-                                            "optimizer.clip_grad",
-                                            "optimizer.weight_decay",
-                                            "model.init_method.",
-                                            "model.ddp_bucket_cap_mb",
-                                            "tokens.train_steps",
-                                            "tokens.val_check_interval",
-                                            "tokens.limit_val_batches",
-                                            "tokens.limit_test_batches"};
+constexpr auto kIrrelevant = word_list([] {
+  return "general. checkpoints. data_stages[ logging. lighteval. profiler. s3_upload. metrics_logging. "
+         "tokenizer. optimizer.learning_rate_scheduler. optimizer.clip_grad optimizer.weight_decay "
+         "model.init_method. model.ddp_bucket_cap_mb tokens.train_steps tokens.val_check_interval "
+         "tokens.limit_val_batches tokens.limit_test_batches";
+});
 /// What shapes memory or time and is counted in one way only.
 constexpr CountedAs kCounted[] = {
     {"model.model_config.hidden_act", "silu", "the feed-forward is counted as SiLU's"},

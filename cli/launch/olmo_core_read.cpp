@@ -9,6 +9,7 @@
 
 #include "cli/launch/native_trainers.hpp"
 #include "formulas/names.hpp"
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -29,34 +30,15 @@ constexpr CountedAs kCounted[] = {
     {"model.dtype", "float32 torch.float32", "weights are counted in fp32 where the optimizer has them"},
     {"model.lm_head.loss_implementation", "default fused_linear", "the loss is counted as fused kernels of their own"},
 };
-constexpr std::string_view kIrrelevant[] = {"dataset.",
-                                            "dataset[",
-                                            "trainer.",
-                                            "launch.",
-                                            "run_name",
-                                            "init_seed",
-                                            "backend",
-                                            "data_loader.",
-                                            "train_module.optim.",
-                                            "train_module.scheduler.",
-                                            "train_module.max_grad_norm",
-                                            "train_module.z_loss_multiplier",
-                                            "train_module.label_ignore_index",
-                                            "train_module.state_dict_save_opts.",
-                                            "train_module.state_dict_load_opts.",
-                                            "train_module.dp_config.",
-                                            "train_module.tp_config.",
-                                            "train_module.cp_config.",
-                                            "train_module.ep_config.",
-                                            "train_module.pp_config.",
-                                            "train_module.ac_config.",
-                                            "train_module.float8_config.",
-                                            "model.init_",
-                                            "model.embedding_init_std",
-                                            "model.lm_head.",
-                                            "model.block.",
-                                            "work_dir",
-                                            "save_folder"};
+constexpr auto kIrrelevant = word_list([] {
+  return "dataset. dataset[ trainer. launch. run_name init_seed backend data_loader. train_module.optim. "
+         "train_module.scheduler. train_module.max_grad_norm train_module.z_loss_multiplier "
+         "train_module.label_ignore_index train_module.state_dict_save_opts. "
+         "train_module.state_dict_load_opts. train_module.dp_config. train_module.tp_config. "
+         "train_module.cp_config. train_module.ep_config. train_module.pp_config. train_module.ac_config. "
+         "train_module.float8_config. model.init_ model.embedding_init_std model.lm_head. model.block. "
+         "work_dir save_folder";
+});
 
 /// Whether the file gives `section` at all: a configuration that is null is left out or has no keys.
 bool has_section(const Settings& settings, std::string_view section) {

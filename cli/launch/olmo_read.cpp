@@ -7,6 +7,7 @@
 
 #include "cli/launch/native_trainers.hpp"
 #include "formulas/names.hpp"
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -26,98 +27,28 @@ constexpr CountedAs kCounted[] = {
     {"model.bias_for_layer_norm", "false", "biases of norms are not counted"},
     {"compile.backend", "inductor", "kernels are counted as inductor's"},
 };
-constexpr std::string_view kIrrelevant[] = {"run_name",
-                                            "seed",
-                                            "epoch",
-                                            "dry_run",
-                                            "wandb.",
-                                            "compile.",
-                                            "ddp.",
-                                            "optimizer.learning_rate",
-                                            "optimizer.weight_decay",
-                                            "optimizer.betas",
-                                            "optimizer.betas[",
-                                            "optimizer.eps",
-                                            "optimizer.decay_norm_and_bias",
-                                            "optimizer.decay_embeddings",
-                                            "optimizer.no_decay_norm_and_bias",
-                                            "optimizer.metrics_log_interval",
-                                            "optimizer.record_update_metrics",
-                                            "optimizer.selective_updates",
-                                            "scheduler.",
-                                            "tokenizer.",
-                                            "save_folder",
-                                            "remote_save_folder",
-                                            "save_overwrite",
-                                            "save_interval",
-                                            "save_interval_ephemeral",
-                                            "save_num_checkpoints_to_keep",
-                                            "save_interval_unsharded",
-                                            "save_num_unsharded_checkpoints_to_keep",
-                                            "load_path",
-                                            "restore_dataloader",
-                                            "reset_optimizer_state",
-                                            "reset_trainer_state",
-                                            "sharded_checkpointer",
-                                            "no_pre_train_checkpoint",
-                                            "max_duration",
-                                            "stop_at",
-                                            "stop_after",
-                                            "time_limit",
-                                            "max_grad_norm",
-                                            "max_grad_norm_ratio",
-                                            "speed_monitor.",
-                                            "eval_interval",
-                                            "eval_subset_num_batches",
-                                            "device_eval_batch_size",
-                                            "eval_on_load",
-                                            "evaluators",
-                                            "evaluators[",
-                                            "data.",
-                                            "data[",
-                                            "console_log_interval",
-                                            "gen1_gc_interval",
-                                            "softmax_auxiliary_loss",
-                                            "auxiliary_loss_multiplier",
-                                            "fsdp.use_orig_params",
-                                            "model.eos_token_id",
-                                            "model.pad_token_id",
-                                            "model.init_device",
-                                            "model.init_fn",
-                                            "model.init_std",
-                                            "model.init_cutoff_factor",
-                                            "model.rope_full_precision",
-                                            "model.rope_theta",
-                                            "model.clip_qkv",
-                                            "model.attention_dropout",
-                                            "model.embedding_dropout",
-                                            "model.layer_norm_eps",
-                                            "model.norm_after",
-                                            "model.attention_layer_norm_with_affine",
-                                            "model.scale_emb_init",
-                                            "model.emb_init_std",
-                                            "model.vocab_size",
-                                            "model.scale_logits",
-                                            "model.layer_norm_type",
-                                            "model.moe_mlp_impl",
-                                            "model.moe_loss_weight",
-                                            "model.moe_zloss_weight",
-                                            "model.moe_lbl_in_fp32",
-                                            "model.moe_log_expert_assignment",
-                                            "canceled_check_interval",
-                                            "python_profiling",
-                                            "torch_profiling",
-                                            "try_load_latest_save",
-                                            "extra_steps_after_cancel",
-                                            "early_stopping_factor",
-                                            "save_data_indices",
-                                            "force_save_unsharded",
-                                            "load_path_sharded_checkpointer",
-                                            "model.flash_attention",
-                                            "hf_datasets_cache_dir",
-                                            "module_outputs_save_steps",
-                                            "model.layer_norm_with_affine",
-                                            "load_path_unsharded"};
+constexpr auto kIrrelevant = word_list([] {
+  return "run_name seed epoch dry_run wandb. compile. ddp. optimizer.learning_rate optimizer.weight_decay "
+         "optimizer.betas optimizer.betas[ optimizer.eps optimizer.decay_norm_and_bias "
+         "optimizer.decay_embeddings optimizer.no_decay_norm_and_bias optimizer.metrics_log_interval "
+         "optimizer.record_update_metrics optimizer.selective_updates scheduler. tokenizer. save_folder "
+         "remote_save_folder save_overwrite save_interval save_interval_ephemeral save_num_checkpoints_to_keep "
+         "save_interval_unsharded save_num_unsharded_checkpoints_to_keep load_path restore_dataloader "
+         "reset_optimizer_state reset_trainer_state sharded_checkpointer no_pre_train_checkpoint max_duration "
+         "stop_at stop_after time_limit max_grad_norm max_grad_norm_ratio speed_monitor. eval_interval "
+         "eval_subset_num_batches device_eval_batch_size eval_on_load evaluators evaluators[ data. data[ "
+         "console_log_interval gen1_gc_interval softmax_auxiliary_loss auxiliary_loss_multiplier "
+         "fsdp.use_orig_params model.eos_token_id model.pad_token_id model.init_device model.init_fn "
+         "model.init_std model.init_cutoff_factor model.rope_full_precision model.rope_theta model.clip_qkv "
+         "model.attention_dropout model.embedding_dropout model.layer_norm_eps model.norm_after "
+         "model.attention_layer_norm_with_affine model.scale_emb_init model.emb_init_std model.vocab_size "
+         "model.scale_logits model.layer_norm_type model.moe_mlp_impl model.moe_loss_weight model.moe_zloss_weight "
+         "model.moe_lbl_in_fp32 model.moe_log_expert_assignment canceled_check_interval python_profiling "
+         "torch_profiling try_load_latest_save "
+         "extra_steps_after_cancel early_stopping_factor save_data_indices force_save_unsharded "
+         "load_path_sharded_checkpointer model.flash_attention hf_datasets_cache_dir module_outputs_save_steps "
+         "model.layer_norm_with_affine load_path_unsharded";
+});
 
 /// The family whose layers OLMo's switches make: norms of queries and keys over all heads, norms without weights.
 std::string_view family(Settings& settings, bool experts) {

@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "cli/launch/megatron_flags.hpp"
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -17,7 +18,7 @@ enum class Way { None, Flags, Pairs };
 /// How the program of a command takes them.
 Way way_of(const ShellCommand& command) {
   for (const ShellWord& word : command.words) {
-    const std::string base = word.text.substr(word.text.rfind('/') + 1);
+    const std::string base(base_name(word.text));
     if (word.text.starts_with("--job.config")) return Way::Flags;
     if (base == "llamafactory-cli" || base == "lmf" || base == "tune" || base == "composer") return Way::Pairs;
   }

@@ -10,26 +10,21 @@
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/text.hpp"
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
 
-constexpr std::string_view kStarters[] = {"torchrun",   "deepspeed",
-                                          "accelerate", "python",
-                                          "python3",    "srun",
-                                          "mpirun",     "llamafactory-cli",
-                                          "axolotl",    "swift",
-                                          "megatron",   "tune",
-                                          "ray",        "torch.distributed.launch",
-                                          "uv",         "mpiexec",
-                                          "jsrun",      "oumi",
-                                          "sbatch"};
+constexpr auto kStarters = word_list([] {
+  return "torchrun deepspeed accelerate python python3 srun mpirun llamafactory-cli axolotl swift megatron "
+         "tune ray torch.distributed.launch uv mpiexec jsrun oumi sbatch";
+});
 
 bool starts_program(const ShellCommand& command) {
   return std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
-    const std::string_view base = std::string_view(word.text).substr(word.text.rfind('/') + 1);
+    const std::string_view base = base_name(word.text);
     return std::find(std::begin(kStarters), std::end(kStarters), base) != std::end(kStarters);
   });
 }

@@ -9,14 +9,9 @@
 #include "cli/launch/shell_follower.hpp"
 #include "cli/launch/shell_statements.hpp"
 #include "formulas/text.hpp"
+#include "formulas/words.hpp"
 
 namespace plan::shell {
-namespace {
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
-}  // namespace
-
 Truth Follower::shift(const std::vector<Text>& words) {
   std::size_t by = 1;
   if (words.size() > 1) {

@@ -10,6 +10,7 @@
 
 #include "cli/launch/format.hpp"
 #include "cli/launch/shell_statements.hpp"
+#include "formulas/words.hpp"
 
 namespace plan::shell {
 namespace {
@@ -134,12 +135,6 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   return follow_dash_c(words);
 }
 
-namespace {
-
-std::string base_name(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
-
-}  // namespace
-
 /// `read -r -d '' COMMAND <<END`
 Truth Follower::read_document(const std::vector<Text>& words, const std::vector<Token>& redirections) {
   for (const Token& token : redirections) {
@@ -182,9 +177,9 @@ void Follower::write(const std::vector<Text>& words, const std::vector<Token>& r
 
 bool Follower::follow_written(const std::vector<Text>& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string before = i > 0 ? base_name(words[i - 1].chars) : "bash";
+    const std::string_view before = i > 0 ? base_name(words[i - 1].chars) : "bash";
     if (before != "bash" && before != "sh" && before != "sbatch" && before != "srun") continue;
-    const auto found = written_.find(base_name(words[i].chars));
+    const auto found = written_.find(std::string(base_name(words[i].chars)));
     if (found == written_.end() || found->second.chars.empty()) continue;
     if (i > 0) record(words, {});  // the launcher says on how many GPUs
     const Text text = found->second;

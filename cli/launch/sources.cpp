@@ -11,6 +11,7 @@
 #include "cli/launch/megatron_log.hpp"
 #include "cli/launch/shell.hpp"
 #include "formulas/keep_errors.hpp"
+#include "formulas/words.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
@@ -87,7 +88,7 @@ void let_open_written(LaunchSource& source) {
   Script script = follow_script(source);
   if (script.written.empty()) return;
   source.open = [disk = std::move(source.open), written = std::move(script.written)](std::string_view name) {
-    const auto found = written.find(std::string(name.substr(name.rfind('/') + 1)));
+    const auto found = written.find(std::string(base_name(name)));
     if (found == written.end() || found->second.empty()) return disk(name);
     return std::optional<LaunchSource>({found->first, found->second, {}, {}, {}, {}});
   };

@@ -5,44 +5,12 @@
 #include <algorithm>
 
 #include "cli/launch/torchtitan.hpp"
+#include "cli/launch/torchtitan_keys.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
-
-/// Attributes that a recipe sets and the layout depends on, for the nearest name of a misspelt one.
-constexpr std::string_view kKeys[] = {"parallelism.data_parallel_replicate_degree",
-                                      "parallelism.data_parallel_shard_degree",
-                                      "parallelism.fsdp_reshard_after_forward",
-                                      "parallelism.enable_fsdp_symm_mem",
-                                      "parallelism.tensor_parallel_degree",
-                                      "parallelism.enable_sequence_parallel",
-                                      "parallelism.spmd_backend",
-                                      "parallelism.pipeline_parallel_degree",
-                                      "parallelism.module_fqns_per_model_part",
-                                      "parallelism.pipeline_parallel_first_stage_less_layers",
-                                      "parallelism.pipeline_parallel_last_stage_less_layers",
-                                      "parallelism.pipeline_parallel_layers_per_stage",
-                                      "parallelism.pipeline_parallel_schedule",
-                                      "parallelism.pipeline_parallel_schedule_csv",
-                                      "parallelism.num_pp_microbatches",
-                                      "parallelism.context_parallel_degree",
-                                      "parallelism.context_parallel_load_balancer",
-                                      "parallelism.context_parallel_ptrr_mask_key",
-                                      "parallelism.expert_parallel_degree",
-                                      "training.num_tokens_per_microbatch_per_dp_rank",
-                                      "training.num_tokens_per_train_step",
-                                      "training.max_context_length",
-                                      "training.max_norm",
-                                      "training.steps",
-                                      "training.enable_cpu_offload",
-                                      "training.disable_cuda_graphs",
-                                      "training.dtype",
-                                      "training.mixed_precision_param",
-                                      "training.mixed_precision_reduce",
-                                      "training.gc_freq",
-                                      "training.gc_debug"};
 
 void read_tokens(JobBuilder& builder, const torchtitan::Degrees& d) {
   Settings& settings = builder.settings;
@@ -244,7 +212,7 @@ Result<LaunchJob> read_torchtitan_main(std::span<const LaunchSource> files, cons
                   std::string_view(setting.key).substr(0, setting.key.find('.'))) != std::end(kSections))
       settings.get(setting.key);  // data, logging: not the layout's
   torchtitan::tell_main_rest(builder);
-  builder.unknown(kKeys, "is unknown to torchtitan main, which stops there");
+  builder.unknown(torchtitan::kMainKeys, "is unknown to torchtitan main, which stops there");
   return builder.finish();
 }
 

@@ -10,6 +10,7 @@
 #include "cli/launch/native_trainers.hpp"
 #include "cli/launch/torchtitan.hpp"
 #include "formulas/names.hpp"
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -129,33 +130,15 @@ void read_graphs(JobBuilder& builder, const Degrees& d) {
 }
 
 /// Arguments that change neither memory nor time, and those that are read as words of others.
-constexpr std::string_view kIdle[] = {"model_spec.0",
-                                      "model_spec.flavor",
-                                      "optimizer.lr",
-                                      "optimizer.0",
-                                      "optimizer.beta1",
-                                      "optimizer.beta2",
-                                      "optimizer.betas",
-                                      "optimizer.eps",
-                                      "optimizer.weight_decay",
-                                      "loss.0",
-                                      "loss.loss_fn",
-                                      "loss.global_vocab_size",
-                                      "activation_checkpoint.preserve_rng_state",
-                                      "activation_checkpoint.determinism_check",
-                                      "activation_checkpoint.debug",
-                                      "activation_checkpoint.visualize_memory_budget_pareto",
-                                      "debug.seed",
-                                      "compile.components",
-                                      "compile.backend",
-                                      "debug.print_config",
-                                      "debug.save_config_file",
-                                      "debug.enable_structured_logging",
-                                      "debug.deterministic_warn_only",
-                                      "debug.moe_force_load_balance",
-                                      "debug.spmd_typechecking",
-                                      "debug",
-                                      "override"};
+constexpr auto kIdle = word_list([] {
+  return "model_spec.0 model_spec.flavor optimizer.lr optimizer.0 optimizer.beta1 optimizer.beta2 "
+         "optimizer.betas optimizer.eps optimizer.weight_decay loss.0 loss.loss_fn loss.global_vocab_size "
+         "activation_checkpoint.preserve_rng_state activation_checkpoint.determinism_check "
+         "activation_checkpoint.debug activation_checkpoint.visualize_memory_budget_pareto debug.seed "
+         "compile.components compile.backend debug.print_config debug.save_config_file "
+         "debug.enable_structured_logging debug.deterministic_warn_only debug.moe_force_load_balance "
+         "debug.spmd_typechecking debug override";
+});
 /// Sections of which every other argument may weigh.
 constexpr std::string_view kWeighing[] = {"model_spec", "optimizer", "loss",    "activation_checkpoint",
                                           "debug",      "compile",   "override"};

@@ -11,6 +11,7 @@
 #include "cli/launch/shell.hpp"
 #include "cli/launch/trainer_sources.hpp"
 #include "formulas/keep_errors.hpp"
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -245,7 +246,7 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
       set(all, "trl", none);
   set(all, "args.launched", none);
   for (const ShellWord& word : command.words)
-    if (word.text.ends_with(".py") && has(lowered(word.text.substr(word.text.rfind('/') + 1)), "lora"))
+    if (word.text.ends_with(".py") && has(lowered(base_name(word.text)), "lora"))
       set(all, "args.may train adapters", word.text, none);
   if (swift) set(all, "tool", "ms-swift", none);
 }

@@ -12,6 +12,7 @@
 #include "cli/launch/unread.hpp"
 #include "cli/launch/weighty_names.hpp"
 #include "formulas/names.hpp"
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -200,7 +201,7 @@ std::pair<int, std::string> bits_by_name(Settings& settings) {
   for (const char* key : {"args.model_name_or_path", "args.model"}) {
     std::string name = lowered(settings.text(key).value_or(""));
     while (name.ends_with('/')) name.pop_back();
-    name = name.substr(name.rfind('/') + 1);
+    name = std::string(base_name(name));
     for (const auto& [mark, bits] : kMarks)
       if (const std::size_t at = name.find(mark);
           at != name.npos && at > 0 && (name[at - 1] == '-' || name[at - 1] == '_'))

@@ -6,49 +6,19 @@
 #include <string>
 #include <utility>
 
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
 
 /// Parts of names that say memory, time or the model, and of those that say something else after all.
-constexpr std::string_view kWeighty[] = {"lora",
-                                         "peft",
-                                         "checkpointing",
-                                         "seq_len",
-                                         "max_len",
-                                         "_length",
-                                         "parallel",
-                                         "quantiz",
-                                         "freeze",
-                                         "offload",
-                                         "zero_",
-                                         "fsdp",
-                                         "precision",
-                                         "num_layer",
-                                         "hidden_size",
-                                         "num_head",
-                                         "expert",
-                                         "moe_",
-                                         "micro_batch",
-                                         "microb",
-                                         "batch_size",
-                                         "recompute",
-                                         "fp8",
-                                         "grad_accum",
-                                         "ulysses",
-                                         "_degree",
-                                         "ring_attn_size",
-                                         "sp_size",
-                                         "packed_sequence",
-                                         "cp_size",
-                                         "tp_size",
-                                         "pp_size",
-                                         "ep_size",
-                                         "cuda_graph",
-                                         "grad_checkpoint",
-                                         "num_learners",
-                                         "sharding_strategy"};
+constexpr auto kWeighty = word_list([] {
+  return "lora peft checkpointing seq_len max_len _length parallel quantiz freeze offload zero_ fsdp precision "
+         "num_layer hidden_size num_head expert moe_ micro_batch microb batch_size recompute fp8 grad_accum "
+         "ulysses _degree ring_attn_size sp_size packed_sequence cp_size tp_size pp_size ep_size cuda_graph "
+         "grad_checkpoint num_learners sharding_strategy";
+});
 constexpr std::string_view kOther[] = {
     "alpha",
     "dropout",

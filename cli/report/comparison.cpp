@@ -14,6 +14,7 @@
 #include "cli/request/plan_json_read.hpp"
 #include "cli/terminal/format.hpp"
 #include "formulas/names.hpp"
+#include "formulas/words.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/problem/spelled_out.hpp"
 
@@ -203,7 +204,7 @@ ShownEffect shown(const Effect& effect) {
 
 /// "runs/main.plan.json" -> "main".
 std::string short_name(const std::string& typed) {
-  const std::string file = typed.substr(typed.rfind('/') + 1);
+  const std::string file(base_name(typed));
   const std::size_t dot = file.find('.');
   return dot == std::string::npos || dot == 0 ? file : file.substr(0, dot);
 }

@@ -11,6 +11,7 @@
 
 #include "cli/request/layout_flag.hpp"
 #include "cli/terminal/numbers.hpp"
+#include "formulas/words.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/suggest.hpp"
 
@@ -103,15 +104,10 @@ constexpr std::pair<std::string_view, std::string_view> kAxes[] = {{"expert-tens
                                                                    {"ulysses-sequence", "ulysses"},
                                                                    {"micro-batch", "micro-batch"}};
 /// What follows it there: `--tensor-model-parallel-size`, `--pipeline-parallel-degree`, `--tp-size`, `--zero-stage`.
-constexpr std::string_view kEndings[] = {"-model-parallel-size",
-                                         "-model-parallel",
-                                         "-parallel-size",
-                                         "-parallel-degree",
-                                         "-parallelism",
-                                         "-parallel",
-                                         "-size",
-                                         "-degree",
-                                         "-stage"};
+constexpr auto kEndings = word_list([] {
+  return "-model-parallel-size -model-parallel -parallel-size -parallel-degree -parallelism -parallel -size "
+         "-degree -stage";
+});
 constexpr std::string_view kNodes[] = {"nodes", "nnodes", "num-nodes", "n-nodes", "node-count"};
 constexpr std::string_view kOfNode[] = {"nproc-per-node", "gpus-per-node", "num-gpus-per-node", "n-gpus-per-node",
                                         "ntasks-per-node"};
@@ -176,20 +172,10 @@ std::optional<MeantFlag> meant_gpus(std::string_view nodes, std::string_view of_
 }
 
 std::vector<std::string> meant_in_words(std::string_view name, std::string_view value) {
-  constexpr std::string_view kAccumulated[] = {"ga",
-                                               "gas",
-                                               "m",
-                                               "accum",
-                                               "accumulation",
-                                               "acc-steps",
-                                               "grad-accum",
-                                               "grad-acc",
-                                               "gradient-accumulation",
-                                               "gradient-accumulation-steps",
-                                               "micro-batches",
-                                               "microbatches",
-                                               "num-microbatches",
-                                               "num-micro-batches"};
+  constexpr auto kAccumulated = word_list([] {
+    return "ga gas m accum accumulation acc-steps grad-accum grad-acc gradient-accumulation "
+           "gradient-accumulation-steps micro-batches microbatches num-microbatches num-micro-batches";
+  });
   constexpr std::string_view kDurations[] = {"days", "hours", "wall-time", "deadline"};
   constexpr std::string_view kSharded[] = {"fsdp",          "fsdp1",         "fsdp2",
                                            "fully-sharded", "full-shard",    "dp-shard",

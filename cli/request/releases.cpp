@@ -8,6 +8,7 @@
 
 #include "cli/request/plan_json_read.hpp"
 #include "cli/request/switches.hpp"
+#include "formulas/words.hpp"
 #include "presets/stack.hpp"
 #include "presets/yaml.hpp"
 
@@ -15,7 +16,7 @@ namespace plan {
 namespace {
 
 /// The file of presets/stacks that lists the releases of a framework's image.
-std::string_view history_name(const FrameworkRow& row) { return row.image.substr(row.image.rfind('/') + 1); }
+std::string_view history_name(const FrameworkRow& row) { return base_name(row.image); }
 
 std::optional<StackHistory> history_of(const FrameworkRow* row) {
   return row != nullptr ? load_stack(history_name(*row)) : std::nullopt;
