@@ -59,10 +59,7 @@ Result<LaunchJob> read_aws_fsdp(std::span<const LaunchSource> files, const Launc
   Settings settings = settings_of_keys(*keys);
   JobBuilder builder(settings, "aws-fsdp", Framework::Any);
   builder.launcher(facts);
-  if (!facts.asked) {
-    builder.job.model.reset();
-    read_model(builder);
-  }
+  read_own_model(builder, facts, read_model);
   fix_unsplit(builder);
   const int gpus = builder.job.gpus;
   builder.fix(&Fixed::zero, gpus == 1 ? 0 : 3, "sharding_strategy");

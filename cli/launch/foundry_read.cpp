@@ -135,15 +135,11 @@ void read_model(JobBuilder& builder) {
 void read_sharding(JobBuilder& builder, const LaunchFacts& facts) {
   Settings& settings = builder.settings;
   const bool sharded = settings.has_section("fsdp_config.") && builder.job.gpus != 1;
-  const std::string word = settings.text(kSharding).value_or("FULL_SHARD");
-  constexpr std::string_view kKnown[] = {"FULL_SHARD", "SHARD_GRAD_OP", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2",
-                                         "NO_SHARD"};
-  if (std::find(std::begin(kKnown), std::end(kKnown), word) == std::end(kKnown))
-    settings.refuse(*settings.get(kSharding), "FULL_SHARD, SHARD_GRAD_OP, HYBRID_SHARD or NO_SHARD");
-  const bool half = word == "SHARD_GRAD_OP" || word.ends_with("ZERO2");
-  builder.fix(&Fixed::zero, !sharded || word == "NO_SHARD" ? 0 : half ? 2 : 3, kSharding);
+  const FsdpStrategy strategy =
+      read_strategy(settings, kSharding, "FULL_SHARD, SHARD_GRAD_OP, HYBRID_SHARD or NO_SHARD");
+  builder.fix(&Fixed::zero, sharded ? strategy.zero : 0, kSharding);
   const int nodes = std::max(1, facts.nodes), gpus = builder.job.gpus;
-  const bool hybrid = sharded && word.find("HYBRID") != std::string::npos && nodes > 1 && gpus % nodes == 0;
+  const bool hybrid = sharded && strategy.groups && nodes > 1 && gpus % nodes == 0;
   builder.fix(&Fixed::shard, hybrid ? gpus / nodes : 0, kSharding);
   const bool rebuilt = sharded && settings.boolean(kCheckpointing).value_or(false);
   builder.fix(&Fixed::recompute, Recompute{.kind = rebuilt ? RecomputeKind::Full : RecomputeKind::None},
@@ -173,16 +169,12 @@ void name_algorithms(JobBuilder& builder) {
 
 void read_training(JobBuilder& builder) {
   Settings& settings = builder.settings;
-  constexpr std::string_view kPrecision = "precision", kOptimizer = "optimizer.name", kPeft = "model.peft_config.r";
-  const std::string word = lowered(settings.text(kPrecision).value_or("fp32"));
-  constexpr std::pair<std::string_view, Precision> kFormats[] = {{"amp_bf16", Precision::Bf16},
-                                                                 {"amp_fp16", Precision::Fp16},
-                                                                 {"amp_fp8", Precision::Fp8Tensorwise},
-                                                                 {"fp32", Precision::Fp32}};
-  bool known = false;
-  for (const auto& [format, precision] : kFormats)
-    if (word == format) builder.precision(precision, kPrecision), known = true;
-  if (!known) settings.refuse(*settings.get(kPrecision), "amp_bf16, amp_fp16, amp_fp8 or fp32");
+  constexpr std::string_view kOptimizer = "optimizer.name", kPeft = "model.peft_config.r";
+  constexpr FormatWord kFormats[] = {{"amp_bf16", Precision::Bf16},
+                                     {"amp_fp16", Precision::Fp16},
+                                     {"amp_fp8", Precision::Fp8Tensorwise},
+                                     {"fp32", Precision::Fp32}};
+  read_format(builder, "precision", kFormats);
   const std::string optimizer = lowered(settings.text(kOptimizer).value_or("decoupled_adamw"));
   if (optimizer.find("lion") != std::string::npos)  // one moment, as SGD's momentum
     builder.training.optimizer = Optimizer::SgdMomentum;
@@ -204,9 +196,9 @@ void read_training(JobBuilder& builder) {
 }  // namespace
 
 bool is_foundry(const LaunchSource& source) {
-  if (is_shell(source) || source.path.ends_with(".py") || source.path.ends_with(".json")) return false;
-  return mentions(source, "device_train_microbatch_size:") && mentions(source, "global_train_batch_size:") &&
-         mentions(source, "train_loader:") && mentions(source, "max_duration:");
+  return may_be_yaml(source) && mentions(source, "device_train_microbatch_size:") &&
+         mentions(source, "global_train_batch_size:") && mentions(source, "train_loader:") &&
+         mentions(source, "max_duration:");
 }
 
 Result<LaunchJob> read_foundry(std::span<const LaunchSource> files, const LaunchFacts& facts) {
@@ -216,10 +208,7 @@ Result<LaunchJob> read_foundry(std::span<const LaunchSource> files, const Launch
   builder.launcher(facts);
   if (const int gpus = builder.degree("compute.gpus", 0, 0); gpus > 0 && facts.total == 0)
     builder.gpus(gpus, "compute.gpus");
-  if (!facts.asked) {
-    builder.job.model.reset();
-    read_model(builder);
-  }
+  read_own_model(builder, facts, read_model);
   fix_unsplit(builder);
   read_sharding(builder, facts);
   read_training(builder);

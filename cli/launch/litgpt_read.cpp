@@ -154,8 +154,8 @@ void read_precision(JobBuilder& builder) {
 }  // namespace
 
 bool is_litgpt(const LaunchSource& source) {
-  if (is_shell(source) || source.path.ends_with(".py") || source.path.ends_with(".json")) return false;
-  if (!has_lines(source, {"train:", "eval:"}) || source.text.find("micro_batch_size:") == std::string::npos)
+  if (!may_be_yaml(source) || !has_lines(source, {"train:", "eval:"}) ||
+      source.text.find("micro_batch_size:") == std::string::npos)
     return false;
   return has_lines(source, {"checkpoint_dir:"}) || has_lines(source, {"model_name:"}) ||
          has_lines(source, {"model_config:"});

@@ -164,8 +164,8 @@ void read_memory(JobBuilder& builder) {
 }  // namespace
 
 bool is_nanotron(const LaunchSource& source) {
-  if (is_shell(source) || source.path.ends_with(".py") || source.path.ends_with(".json")) return false;
-  return has_lines(source, {"parallelism:", "tokens:"}) && source.text.find("micro_batch_size:") != std::string::npos;
+  return may_be_yaml(source) && has_lines(source, {"parallelism:", "tokens:"}) &&
+         source.text.find("micro_batch_size:") != std::string::npos;
 }
 
 Result<LaunchJob> read_nanotron(std::span<const LaunchSource> files, const LaunchFacts& facts) {

@@ -11,6 +11,7 @@
 #include "planner/rules/stack_data.hpp"
 #include "presets/config_json.hpp"
 #include "presets/quantity.hpp"
+#include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan::native_trainers {
@@ -25,6 +26,10 @@ Result<Settings> settings_of(std::span<const LaunchSource> files) {
     all.append(*one);
   }
   return all;
+}
+
+bool may_be_yaml(const LaunchSource& source) {
+  return !is_shell(source) && !source.path.ends_with(".py") && !source.path.ends_with(".json");
 }
 
 bool has_lines(const LaunchSource& source, std::initializer_list<std::string_view> starts) {
@@ -51,6 +56,32 @@ void describe_model(JobBuilder& builder, std::string_view type, std::string_view
   }
   builder.job.model = std::move(*model);
   state(builder.job, "model", builder.job.model->name, where);
+}
+
+void read_own_model(JobBuilder& builder, const LaunchFacts& facts, void (*read)(JobBuilder&)) {
+  if (facts.asked) return;
+  builder.job.model.reset();
+  read(builder);
+}
+
+FsdpStrategy read_strategy(Settings& settings, std::string_view key, std::string_view wanted) {
+  const std::string word = settings.text(key).value_or("FULL_SHARD");
+  if (word == "FULL_SHARD") return {3, false};
+  if (word == "SHARD_GRAD_OP") return {2, false};
+  if (word == "HYBRID_SHARD") return {3, true};
+  if (word == "_HYBRID_SHARD_ZERO2") return {2, true};
+  if (word != "NO_SHARD") settings.refuse(*settings.get(key), wanted);
+  return {0, false};
+}
+
+void read_format(JobBuilder& builder, std::string_view key, std::span<const FormatWord> words) {
+  const std::string word = lowered(builder.settings.text(key).value_or("fp32"));
+  std::string wanted;
+  for (const FormatWord& row : words) {
+    if (row.word == word) return builder.precision(row.precision, key);
+    wanted += fmt::format("{}{}", wanted.empty() ? "" : &row == &words.back() ? " or " : ", ", row.word);
+  }
+  builder.settings.refuse(*builder.settings.get(key), wanted);
 }
 
 void fix_unsplit(JobBuilder& builder) {

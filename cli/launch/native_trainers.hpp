@@ -18,6 +18,9 @@ namespace native_trainers {
 /// The settings of all files, each YAML or JSON.
 [[nodiscard]] Result<Settings> settings_of(std::span<const LaunchSource> files);
 
+/// Whether a file may be such a configuration: neither a script nor JSON.
+[[nodiscard]] bool may_be_yaml(const LaunchSource& source);
+
 /// Does a line of the file start with each of the words?
 [[nodiscard]] bool has_lines(const LaunchSource& source, std::initializer_list<std::string_view> starts);
 
@@ -26,6 +29,24 @@ namespace native_trainers {
 void describe_model(JobBuilder& builder, std::string_view type, std::string_view from,
                     std::initializer_list<std::pair<std::string_view, std::int64_t>> numbers,
                     std::initializer_list<std::pair<std::string_view, bool>> switches = {});
+
+/// Lets `read` take the model from the file itself, where nobody asked for one by name.
+void read_own_model(JobBuilder& builder, const LaunchFacts& facts, void (*read)(JobBuilder&));
+
+/// One of PyTorch's words for how FSDP shards: the stage of ZeRO that it is, and whether over groups of ranks alone.
+struct FsdpStrategy {
+  int zero = 3;
+  bool groups = false;
+};
+/// `FULL_SHARD` where the file states none; others than PyTorch's are refused, and what is `wanted` named.
+[[nodiscard]] FsdpStrategy read_strategy(Settings& settings, std::string_view key, std::string_view wanted);
+
+/// The format of products by Composer's words and their like; one that is none of them is refused, and all are named.
+struct FormatWord {
+  std::string_view word;
+  Precision precision;
+};
+void read_format(JobBuilder& builder, std::string_view key, std::span<const FormatWord> words);
 
 /// Data parallelism alone: every degree but dp is 1, and no sequence is split.
 void fix_unsplit(JobBuilder& builder);

@@ -235,10 +235,7 @@ Result<LaunchJob> read_olmo_core(std::span<const LaunchSource> files, const Laun
     if (std::optional<Error> error = too_many_gpus(facts)) return fail(std::move(*error));
   }
   builder.launcher(facts);
-  if (!facts.asked) {
-    builder.job.model.reset();
-    read_model(builder);
-  }
+  read_own_model(builder, facts, read_model);
   read_mesh(builder, facts);
   read_pipeline(builder);
   read_recompute(builder);

@@ -50,6 +50,9 @@ constexpr auto kIrrelevant = word_list([] {
          "model.layer_norm_with_affine load_path_unsharded";
 });
 
+constexpr FormatWord kFormats[] = {
+    {"amp_bf16", Precision::Bf16}, {"amp_fp16", Precision::Fp16}, {"fp32", Precision::Fp32}};
+
 /// The family whose layers OLMo's switches make: norms of queries and keys over all heads, norms without weights.
 std::string_view family(Settings& settings, bool experts) {
   if (experts) return settings.boolean("model.attention_layer_norm").value_or(false) ? "olmoe" : "mixtral";
@@ -98,19 +101,14 @@ void read_model(JobBuilder& builder) {
 void read_sharding(JobBuilder& builder, const LaunchFacts& facts) {
   Settings& settings = builder.settings;
   const bool replicated = lowered(settings.text(kDistributed).value_or("fsdp")) == "ddp";
-  const std::string word = settings.text(kStrategy).value_or("FULL_SHARD");
-  constexpr std::string_view kKnown[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
-                                         "_HYBRID_SHARD_ZERO2"};
-  if (std::find(std::begin(kKnown), std::end(kKnown), word) == std::end(kKnown))
-    settings.refuse(*settings.get(kStrategy), "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD");
-  const bool half = word.find("GRAD_OP") != std::string::npos || word.find("ZERO2") != std::string::npos;
-  const bool none = replicated || word == "NO_SHARD" || builder.job.gpus == 1;
-  builder.fix(&Fixed::zero, none ? 0 : half ? 2 : 3, replicated ? kDistributed : kStrategy);
+  const FsdpStrategy strategy =
+      read_strategy(settings, kStrategy, "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD");
+  const bool none = replicated || builder.job.gpus == 1;
+  builder.fix(&Fixed::zero, none ? 0 : strategy.zero, replicated ? kDistributed : kStrategy);
   constexpr std::string_view kReplicas = "fsdp.hybrid_sharding_num_model_replicas";
-  const bool hybrid = word.find("HYBRID") != std::string::npos && !none;
   const int replicas = builder.degree(kReplicas, std::max(1, facts.nodes));
   const int gpus = builder.job.gpus;
-  const bool groups = hybrid && replicas > 1 && gpus > replicas && gpus % replicas == 0;
+  const bool groups = strategy.groups && !none && replicas > 1 && gpus > replicas && gpus % replicas == 0;
   builder.fix(&Fixed::shard, groups ? gpus / replicas : 0, kReplicas);
 }
 
@@ -150,20 +148,10 @@ void read_software(JobBuilder& builder) {
   tell_counted(builder, kCounted);
 }
 
-void read_precision(JobBuilder& builder) {
-  constexpr std::string_view kKey = "precision";
-  const std::string word = lowered(builder.settings.text(kKey).value_or("fp32"));
-  if (word == "amp_bf16") return builder.precision(Precision::Bf16, kKey);
-  if (word == "amp_fp16") return builder.precision(Precision::Fp16, kKey);
-  if (word == "fp32") return builder.precision(Precision::Fp32, kKey);
-  builder.settings.refuse(*builder.settings.get(kKey), "amp_bf16, amp_fp16 or fp32");
-}
-
 }  // namespace
 
 bool is_olmo(const LaunchSource& source) {
-  if (is_shell(source) || source.path.ends_with(".py") || source.path.ends_with(".json")) return false;
-  return has_lines(source, {"model:", "device_train_microbatch_size:"}) &&
+  return may_be_yaml(source) && has_lines(source, {"model:", "device_train_microbatch_size:"}) &&
          source.text.find("d_model:") != std::string::npos;
 }
 
@@ -172,14 +160,11 @@ Result<LaunchJob> read_olmo(std::span<const LaunchSource> files, const LaunchFac
   if (!settings) return tl::unexpected(settings.error());
   JobBuilder builder(*settings, "olmo", Framework::Any);
   builder.launcher(facts);
-  if (!facts.asked) {
-    builder.job.model.reset();
-    read_model(builder);
-  }
+  read_own_model(builder, facts, read_model);
   fix_unsplit(builder);
   read_sharding(builder, facts);
   read_recompute(builder);
-  read_precision(builder);
+  read_format(builder, "precision", kFormats);
   read_software(builder);
   if (settings->text("fsdp.precision").value_or("pure") == "pure" && settings->states("fsdp.precision"))
     builder.training.grad_bytes = 2;  // reduced in the format of the forward pass
