@@ -12,7 +12,7 @@ namespace plan {
 
 /// A table of words that are written with a blank between two of them: `word_list([] { return "tp cp pp"; })`.
 template <class Text>
-[[nodiscard]] consteval auto word_list(Text) {
+[[nodiscard]] constexpr auto word_list(Text) {
   constexpr std::string_view all = Text{}();
   std::array<std::string_view, std::count(all.begin(), all.end(), ' ') + 1> words;
   std::string_view left = all;
@@ -25,7 +25,7 @@ template <class Text>
 
 /// One table behind the other.
 template <std::size_t M, std::size_t N>
-[[nodiscard]] consteval auto chained(const std::array<std::string_view, M>& first,
+[[nodiscard]] constexpr auto chained(const std::array<std::string_view, M>& first,
                                      const std::array<std::string_view, N>& second) {
   std::array<std::string_view, M + N> words;
   std::copy(second.begin(), second.end(), std::copy(first.begin(), first.end(), words.begin()));

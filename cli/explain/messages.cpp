@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "cli/explain/parts.hpp"
 #include "cli/explain/terms.hpp"
@@ -105,11 +106,12 @@ std::vector<MetPart> parts_met(const Plan& plan, const CostModel& costs, const S
 
 /// What a time that each part has adds in a step: "n*(l_1*q_1 + ...)".
 Explanation of_each_part(const SlowestStage& slowest, const std::vector<MetPart>& parts, const char* title,
-                         const char* letter, const char* meaning, Seconds LayerCost::*time) {
+                         const char* letter, const char* meaning,
+                         const std::function<Seconds(const LayerCost&)>& time) {
   ExplainedSum sum;
   double covered = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const double each = (parts[i].cost.*time).value;
+    const double each = time(parts[i].cost).value;
     if (each == 0) continue;
     const std::string times = fmt::format("l_{}", i + 1);
     sum.give({times, parts[i].times, "times that a micro-batch meets a layer of a kind, or an end", "layout"});

@@ -246,7 +246,7 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
       set(all, "trl", none);
   set(all, "args.launched", none);
   for (const ShellWord& word : command.words)
-    if (word.text.ends_with(".py") && has(lowered(base_name(word.text)), "lora"))
+    if (word.text.ends_with(".py") && has(lowered(std::string(base_name(word.text))), "lora"))
       set(all, "args.may train adapters", word.text, none);
   if (swift) set(all, "tool", "ms-swift", none);
 }
