@@ -3,9 +3,9 @@
 // only an adapter on them makes a weight gradient. Source: Korthikanti et al. 2022, arXiv:2205.05198, and the tensors
 // that TransformerEngine saves. Tested by tests/formulas/activation_test.cpp.
 #include "formulas/enum_rows.hpp"
-#include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
+#include "formulas/part_row.hpp"
 
 namespace plan {
 
@@ -47,14 +47,8 @@ static_assert(kMembers<DenseShape, std::size(kFields)>);
 
 }  // namespace
 
-constinit const FfnRow kDenseFfn{
-    .ffn = Ffn::Dense,
-    .part = {.name = "dense",
-             .fields = kFields,
-             .put = [](Layer& to, const Layer& from) { to.ffn = Ffn::Dense, to.dense = from.dense; },
-             .weights = [](LayerWeights& out, std::int64_t h,
-                           const Layer& layer) { add_dense_weights(out, h, layer.dense); },
-             .keep = keep<double>,
-             .traced_keep = keep<Traced>}};
+constinit const FfnRow kDenseFfn{.ffn = Ffn::Dense,
+                                 .part = part_row<&Layer::ffn, Ffn::Dense, &Layer::dense, add_dense_weights>(
+                                     "dense", kFields, keep<double>, keep<Traced>)};
 
 }  // namespace plan

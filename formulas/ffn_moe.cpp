@@ -3,9 +3,9 @@
 // fused with its weighting by the probabilities; GELU and relu^2 keep their unweighted output too. Source: the tensors
 // that Megatron-LM and TransformerEngine save. Tested by tests/formulas/activation_test.cpp.
 #include "formulas/enum_rows.hpp"
-#include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
+#include "formulas/part_row.hpp"
 
 namespace plan {
 
@@ -127,12 +127,6 @@ static_assert(kMembers<MoeShape, std::size(kFields)>);
 
 constinit const FfnRow kMoeFfn{
     .ffn = Ffn::Moe,
-    .part = {
-        .name = "moe",
-        .fields = kFields,
-        .put = [](Layer& to, const Layer& from) { to.ffn = Ffn::Moe, to.moe = from.moe; },
-        .weights = [](LayerWeights& out, std::int64_t h, const Layer& layer) { add_moe_weights(out, h, layer.moe); },
-        .keep = keep<double>,
-        .traced_keep = keep<Traced>}};
+    .part = part_row<&Layer::ffn, Ffn::Moe, &Layer::moe, add_moe_weights>("moe", kFields, keep<double>, keep<Traced>)};
 
 }  // namespace plan

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "formulas/enum_rows.hpp"
-#include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
+#include "formulas/part_row.hpp"
 
 namespace plan {
 
@@ -136,20 +136,12 @@ static_assert(kMembers<AttentionShape, std::size(kFields)>);
 
 constinit const MixerRow kAttentionMixer{
     .mixer = Mixer::Attention,
-    .part = {.name = "attention",
-             .fields = kFields,
-             .put = [](Layer& to, const Layer& from) { to.mixer = Mixer::Attention, to.attention = from.attention; },
-             .weights = [](LayerWeights& out, std::int64_t h,
-                           const Layer& layer) { add_attention_weights(out, h, layer.attention); },
-             .keep = keep<double>,
-             .traced_keep = keep<Traced>},
+    .part = part_row<&Layer::mixer, Mixer::Attention, &Layer::attention, add_attention_weights>(
+        "attention", kFields, keep<double>, keep<Traced>),
     .core = MixerCore::Attention,
     .graph = kGraphAttention,
     .rebuilt = kRecomputeCoreAttention,
-    .heads =
-        [](const Layer& layer) {
-          return std::array<std::int64_t, 2>{layer.attention.heads, 0};
-        },
+    .heads = heads_in<&Layer::attention, &AttentionShape::heads>,
     .kv_heads = [](const Layer& layer) { return layer.attention.kv_heads; },
     .core_flops = counted<core_flops<double>>,
     .traced_core_flops = core_flops<Traced>,

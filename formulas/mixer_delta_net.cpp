@@ -5,9 +5,9 @@
 // (flash-linear-attention). Context ranks exchange their tokens of all projected inputs for heads of all tokens, and
 // the output back (Megatron core 0.18 ssm/gated_delta_net.py). Tested by tests/formulas/activation_test.cpp.
 #include "formulas/enum_rows.hpp"
-#include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
+#include "formulas/part_row.hpp"
 
 namespace plan {
 
@@ -115,20 +115,12 @@ static_assert(kMembers<DeltaNetShape, std::size(kFields)>);
 
 constinit const MixerRow kDeltaNetMixer{
     .mixer = Mixer::DeltaNet,
-    .part = {.name = "delta",
-             .fields = kFields,
-             .put = [](Layer& to, const Layer& from) { to.mixer = Mixer::DeltaNet, to.delta = from.delta; },
-             .weights = [](LayerWeights& out, std::int64_t h,
-                           const Layer& layer) { add_delta_weights(out, h, layer.delta); },
-             .keep = keep<double>,
-             .traced_keep = keep<Traced>},
+    .part = part_row<&Layer::mixer, Mixer::DeltaNet, &Layer::delta, add_delta_weights>("delta", kFields, keep<double>,
+                                                                                       keep<Traced>),
     .core = MixerCore::Scan,
     .graph = kGraphAttention,
     .stays = kOffloadQkvLinear,  // core_v0.19.0, ssm/gated_delta_net.py: no part of it is wrapped, its norm is
-    .heads =
-        [](const Layer& l) {
-          return std::array<std::int64_t, 2>{l.delta.key_heads, l.delta.value_heads};
-        },
+    .heads = heads_in<&Layer::delta, &DeltaNetShape::key_heads, &DeltaNetShape::value_heads>,
     .core_flops = counted<core_flops<double>>,
     .traced_core_flops = core_flops<Traced>,
     .scan_widths = scan_widths<double>,

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "formulas/enum_rows.hpp"
-#include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
+#include "formulas/part_row.hpp"
 
 namespace plan {
 
@@ -162,20 +162,12 @@ static_assert(kMembers<LatentShape, std::size(kFields)>);
 
 constinit const MixerRow kLatentMixer{
     .mixer = Mixer::Latent,
-    .part = {.name = "latent",
-             .fields = kFields,
-             .put = [](Layer& to, const Layer& from) { to.mixer = Mixer::Latent, to.latent = from.latent; },
-             .weights = [](LayerWeights& out, std::int64_t h,
-                           const Layer& layer) { add_latent_weights(out, h, layer.latent); },
-             .keep = keep<double>,
-             .traced_keep = keep<Traced>},
+    .part = part_row<&Layer::mixer, Mixer::Latent, &Layer::latent, add_latent_weights>("latent", kFields, keep<double>,
+                                                                                       keep<Traced>),
     .core = MixerCore::Attention,
     .graph = kGraphAttention,
     .rebuilt = kRecomputeCoreAttention | kRecomputeLatentUp,
-    .heads =
-        [](const Layer& layer) {
-          return std::array<std::int64_t, 2>{layer.latent.heads, 0};
-        },
+    .heads = heads_in<&Layer::latent, &LatentShape::heads>,
     .core_flops = counted<core_flops<double>>,
     .traced_core_flops = core_flops<Traced>,
     .widths = widths<double>,

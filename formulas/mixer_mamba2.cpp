@@ -6,9 +6,9 @@
 // more of them than groups on the rank, each takes a copy of its group's B and C (Megatron core
 // ssm/mamba_context_parallel.py). Tested by tests/formulas/activation_test.cpp.
 #include "formulas/enum_rows.hpp"
-#include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/layer_weights.hpp"
+#include "formulas/part_row.hpp"
 
 namespace plan {
 
@@ -113,20 +113,12 @@ static_assert(kMembers<Mamba2Shape, std::size(kFields)>);
 
 constinit const MixerRow kMamba2Mixer{
     .mixer = Mixer::Mamba2,
-    .part = {.name = "mamba",
-             .fields = kFields,
-             .put = [](Layer& to, const Layer& from) { to.mixer = Mixer::Mamba2, to.mamba = from.mamba; },
-             .weights = [](LayerWeights& out, std::int64_t h,
-                           const Layer& layer) { add_mamba_weights(out, h, layer.mamba); },
-             .keep = keep<double>,
-             .traced_keep = keep<Traced>},
+    .part = part_row<&Layer::mixer, Mixer::Mamba2, &Layer::mamba, add_mamba_weights>("mamba", kFields, keep<double>,
+                                                                                     keep<Traced>),
     .core = MixerCore::Scan,
     .graph = kGraphMamba,
     .stays = kOffloadAttentionNorm | kOffloadQkvLinear,  // core_v0.19.0, ssm/mamba_layer.py wraps nothing
-    .heads =
-        [](const Layer& layer) {
-          return std::array<std::int64_t, 2>{layer.mamba.heads, 0};
-        },
+    .heads = heads_in<&Layer::mamba, &Mamba2Shape::heads>,
     .core_flops = counted<core_flops<double>>,
     .traced_core_flops = core_flops<Traced>,
     .scan_widths = scan_widths<double>,
