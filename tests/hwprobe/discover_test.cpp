@@ -94,6 +94,23 @@ TEST_CASE("what is wrong with a GPU is found without measuring") {
   CHECK(codes == "PCIE_WIDTH MIG BUSY ");
 }
 
+TEST_CASE("a link whose width the driver does not tell is no narrow one") {
+  Machine machine;
+  machine.gpus.resize(1);
+  GpuFacts& gpu = machine.gpus.front();
+  const auto narrow = [&] {
+    for (const MachineFinding& finding : findings(machine))
+      if (finding.code == "PCIE_WIDTH") return true;
+    return false;
+  };
+  gpu.pcie_width_max = 16;
+  for (const auto& [now, found] : {std::pair{0, false}, {1, true}, {8, true}, {15, true}, {16, false}}) {
+    gpu.pcie_width = now;
+    CAPTURE(now);
+    CHECK(narrow() == found);
+  }
+}
+
 TEST_CASE("no driver, a silent driver and no GPU say which") {
   CHECK(discover("libnvidia-ml-absent.so.1", "/nonexistent").no_gpu.find("libnvidia-ml.so.1 is missing") !=
         std::string::npos);

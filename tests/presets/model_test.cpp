@@ -1,10 +1,14 @@
 #include <doctest/doctest.h>
 
+#include <map>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "presets/model_parts.hpp"
 #include "presets/reader.hpp"
+#include "presets/store.hpp"
 
 using plan::Model;
 
@@ -75,6 +79,35 @@ TEST_CASE("mistakes in a model file") {
   CHECK(code(kHead + "attention:\n  heads: -4\n  head_dim: 16\nlayers: attention\n") == "out_of_range");
   CHECK(code("preset: model/1\nname: two words\nhidden: 64\nvocab: 128\n" + kParts + "layers: attention+dense\n") ==
         "bad_value");
+}
+
+TEST_CASE("one is a number that every count of a model file takes, and less than none is not") {
+  const std::regex number("(^| +|\\{|, )([a-z_]+): ([0-9]+)(?=\\s*($|,|\\}))");
+  std::map<std::string, int> tried;
+  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Model, {})) {
+    std::istringstream lines(entry.text);
+    std::size_t at = 0;
+    for (std::string line; std::getline(lines, line); at += line.size() + 1) {
+      std::smatch found;
+      const std::string stated = line.substr(0, line.find('#'));
+      if (!std::regex_search(stated, found, number) || ++tried[found[2]] > 3) continue;
+      const std::string key = found[2];
+      const auto out_of_range = [&](const std::string& value) {
+        std::string text = entry.text;
+        text.replace(at + static_cast<std::size_t>(found.position(3)), static_cast<std::size_t>(found.length(3)),
+                     value);
+        const auto model = plan::read_model(text, "m.yaml");
+        for (const plan::Error& error : model ? plan::Errors{} : model.error())
+          if (error.code == "out_of_range" && error.message.find(key) != std::string::npos) return true;
+        return false;
+      };
+      CAPTURE(entry.name);
+      CAPTURE(line);
+      CHECK_FALSE(out_of_range("1"));
+      CHECK(out_of_range("-1"));
+    }
+  }
+  CHECK(tried.size() >= 20);
 }
 
 TEST_CASE("a section that only its variants use is used") {
