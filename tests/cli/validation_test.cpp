@@ -8,8 +8,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "cli/commands/commands.hpp"
@@ -202,6 +204,37 @@ TEST_CASE("a suite's errors, choices and order are those of its rows, counted ag
     CHECK(score.ranking.kendall_tau == doctest::Approx(mean_of(taus)));
   }
   CHECK(ranked >= 5);
+}
+
+TEST_CASE("over all suites each weighs the same, and those without a figure weigh nothing") {
+  const auto over_suites = [](const std::function<std::optional<double>(const SuiteScore&)>& figure) {
+    std::vector<double> figures;
+    for (const auto& [suite, score] : published().suites)
+      if (const std::optional<double> one = figure(score)) figures.push_back(*one);
+    REQUIRE(figures.size() > 1);
+    return doctest::Approx(mean_of(figures));
+  };
+  const auto of_times = [&](double ErrorScore::*what) {
+    return over_suites([what](const SuiteScore& score) {
+      return score.step_time.n > 0 ? std::optional(score.step_time.*what) : std::nullopt;
+    });
+  };
+  const auto of_choices = [&](double RankingScore::*what) {
+    return over_suites([what](const SuiteScore& score) {
+      return score.ranking.groups > 0 ? std::optional(score.ranking.*what) : std::nullopt;
+    });
+  };
+  const SuiteScore& all = published().overall;
+  CHECK(all.step_time.median_ape == of_times(&ErrorScore::median_ape));
+  CHECK(all.step_time.p90_ape == of_times(&ErrorScore::p90_ape));
+  CHECK(all.step_time.mape == of_times(&ErrorScore::mape));
+  CHECK(all.step_time.bias == of_times(&ErrorScore::bias));
+  CHECK(all.ranking.median_regret == of_choices(&RankingScore::median_regret));
+  CHECK(all.ranking.p90_regret == of_choices(&RankingScore::p90_regret));
+  CHECK(all.ranking.kendall_tau == of_choices(&RankingScore::kendall_tau));
+  int timed = 0;
+  for (const auto& [suite, score] : published().suites) timed += score.step_time.n;
+  CHECK(all.step_time.n == timed);
 }
 
 TEST_CASE("every format of a validation has the same runs, and each is its own format") {
