@@ -50,7 +50,9 @@ double mean_of(const std::vector<double>& values) {
 
 TEST_CASE("a suite's errors, choices and order are those of its rows, counted again") {
   int ranked = 0;
-  for (const auto& [suite, score] : published().suites) {
+  for (const auto& entry : published().suites) {
+    const std::string& suite = entry.first;
+    const auto& score = entry.second;
     CAPTURE(suite);
     std::vector<double> errors, sizes, regrets, taus;
     std::map<std::string, std::vector<Compared>> jobs;

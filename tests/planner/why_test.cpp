@@ -77,7 +77,8 @@ TEST_CASE("a neighbour that may not fit is never called slower alone") {
     bigger.chunk_layers.clear(), bigger.micro_batch *= 2;
     if (broken_rule(problem, bigger) >= 0) continue;
     // Memory near what the neighbour needs, most of it activations, so that all answers come up.
-    problem.cluster = oracle::plain_cluster(share(random) * estimate(problem, bigger).peak.value / kGiB);
+    const auto peak = static_cast<double>(estimate(problem, bigger).peak.value);
+    problem.cluster = oracle::plain_cluster(share(random) * peak / kGiB);
     const Estimate best = estimate(problem, layout), other = estimate(problem, bigger);
     if (best.fits != Fits::Yes) continue;
     const std::string change = "micro_batch " + std::to_string(bigger.micro_batch) + " instead of";
