@@ -1,5 +1,5 @@
 // Flags of Megatron-LM's forks and what they mean: Megatron-DeepSpeed and BigScience's, MindSpeed-LLM, Pai's patch,
-// slime. Listed from the argument parsers and the examples of each. Tested by tests/launch/reading_test.cpp.
+// epfLLM's, slime. Listed from the argument parsers and the examples of each. Tested by tests/launch/reading_test.cpp.
 #include "cli/launch/fork_flags.hpp"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ constexpr ForkFlag kForkFlags[] = {
     {"partition-activations", 0, Weighs, "kept activations are split over tensor-parallel ranks: counted whole"},
     {"checkpoint-in-cpu", 0, Weighs, "kept activations lie in host memory: counted on the GPU"},
     {"embed-layernorm", 0, Nothing},
-    {"glu-activation", 1, Weighs, "a gated feed-forward layer of this kind is counted as plain"},
+    {"glu-activation", 1, Own},
     {"mlp-type", 1, Weighs, "residual experts are not modelled"},
     {"use-bnb-optimizer", 0, Weighs, "the optimizer's states are in 8 bits: counted in 32"},
     {"kd", 0, Weighs, "the teacher's model is not counted"},
@@ -171,6 +171,31 @@ constexpr ForkFlag kForkFlags[] = {
     {"moe-capacity-factor", 1, Same, "moe-expert-capacity-factor"},
     {"moe-loss-weight", 1, Nothing},
     {"moe-expert-model-parallelism", 0, Weighs, "experts over the data-parallel ranks are counted on each of them"},
+    // epfLLM's Megatron-LLM, whose underscores are read as hyphens
+    {"use-rms-norm", 0, Own},
+    {"use-bias", 0, Own},
+    {"no-tie-embed-logits", 0, Same, "untie-embeddings-and-output-weights"},
+    {"num-attention-heads-kv", 1, Own},
+    {"fp8-e4m3", 0, Own},
+    {"parallel-attn", 0, Weighs, "attention and feed-forward are counted as summed over tensor ranks apart"},
+    {"parallel-layernorm", 0, Weighs, "a second norm beside the first is not counted"},
+    {"standalone-embedding-stage", 0, Weighs, "an embedding on a stage of its own is counted beside the first layers"},
+    {"no-scatter-gather-tensors-in-pipeline", 0, Same, "disable-scatter-gather-tensors-in-pipeline"},
+    {"model-name", 1, Nothing},
+    {"model-type", 1, Nothing},
+    {"data-type", 1, Nothing},
+    {"data-impl", 1, Nothing},
+    {"no-new-tokens", 0, Nothing},
+    {"vocab-extra-ids-list", 1, Nothing},
+    {"layernorm-epsilon", 1, Nothing},
+    {"use-post-ln", 0, Nothing},
+    {"lima-dropout", 0, Nothing},
+    {"metrics", kMany, Nothing},
+    {"skip-iters", kMany, Nothing},
+    {"scalar-loss-mask", 1, Nothing},
+    {"mmap-warmup", 0, Nothing},
+    {"barrier-with-L1-time", 0, Nothing},
+    {"no-contiguous-buffers-in-local-ddp", 0, Nothing},
     // Megatron-LLaMA
     {"RMSNorm", 0, Own},
     {"causal-lm", 0, Nothing},

@@ -120,9 +120,29 @@ void experts(MegatronArgs& args) {
   set(args, "num-layers", fmt::format("{}", depth - static_cast<std::int64_t>(idle.size())), "num-layers");
 }
 
+/// BigScience's and epfLLM's parsers: a gated layer is as wide as a plain one unless it is told otherwise.
+void gated_width(MegatronArgs& args) {
+  const std::string gate = args.text("glu-activation");
+  if (gate.empty()) return;
+  if (gate != "swiglu" && gate != "geglu" && gate != "reglu" && gate != "liglu")
+    return unused(args, "glu-activation", "a gated feed-forward layer of this kind is counted as plain");
+  set(args, "swiglu", "", "glu-activation");
+  const std::int64_t hidden = args.integer("hidden-size", 0);
+  if (hidden > 0 && hidden <= 1 << 24 && !args.has("ffn-hidden-size"))
+    set(args, "ffn-hidden-size", fmt::format("{}", 4 * hidden), "glu-activation");
+}
+
+/// epfLLM's Megatron-LLM, in its own words for positions and number format.
+void words_of_megatron_llm(MegatronArgs& args) {
+  const std::string positions = args.text("position-embedding-type");
+  for (const auto& [theirs, ours] : {std::pair{"rotary", "rope"}, {"absolute", "learned_absolute"}})
+    if (positions == theirs) set(args, "position-embedding-type", ours, "position-embedding-type");
+  if (args.has("fp8-e4m3")) set(args, "fp8-format", "e4m3", "fp8-e4m3");
+}
+
 /// FlagScale: the gated layer's width as Llama's first code has it, two thirds of four times hidden, rounded up.
 void widths(MegatronArgs& args) {
-  for (const char* norm : {"apply-layernorm-rms", "RMSNorm"})
+  for (const char* norm : {"apply-layernorm-rms", "RMSNorm", "use-rms-norm"})
     if (args.has(norm)) set(args, "normalization", "RMSNorm", norm);
   const std::int64_t multiple = args.integer("multiple-of", 0), hidden = args.integer("hidden-size", 0);
   if (multiple < 1 || hidden < 1 || multiple > 1 << 20 || hidden > 1 << 24 || args.has("ffn-hidden-size")) return;
@@ -152,7 +172,7 @@ void settle_forks(MegatronArgs& args) {
   early_names(args);
   no_experts(args);
   sequence_parallelism(args);
-  for (const char* heads : {"num-key-value-heads", "n-head-kv"})
+  for (const char* heads : {"num-key-value-heads", "n-head-kv", "num-attention-heads-kv"})
     if (args.has(heads)) {
       set(args, "num-query-groups", args.text(heads), heads);
       set(args, "group-query-attention", "", heads);
@@ -163,6 +183,8 @@ void settle_forks(MegatronArgs& args) {
   } else if (!method.empty() && method != "uniform" && method.find("type:transformer") == std::string::npos) {
     unused(args, "pp-partition-method", fmt::format("stages split by `{}` are counted as equal", method));
   }
+  gated_width(args);
+  words_of_megatron_llm(args);
   widths(args);
   if (args.has("allgather-cp") && !args.has("cp-comm-type"))  // slime
     set(args, "cp-comm-type", "all_gather", "allgather-cp");

@@ -6,6 +6,7 @@
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_hybrid.hpp"
+#include "cli/launch/megatron_llm.hpp"
 #include "cli/launch/settings.hpp"
 #include "cli/launch/shell.hpp"
 #include "formulas/keep_errors.hpp"
@@ -141,21 +142,32 @@ std::vector<ShellWord> listed_words(const std::string& text) {
 struct Launch {
   std::string file{};
   ShellCommand command{};
-  std::size_t program = 0;  ///< index of the program among the words
+  std::size_t program = 0;         ///< index of the program among the words
+  std::optional<Error> refused{};  ///< what its program would not train for
 };
+
+/// The launch that a command is, if it is one.
+std::optional<Launch> launch_of(const std::string& file, ShellCommand command) {
+  if (std::optional<megatron_llm::Command> own = megatron_llm::command_of(command.words, file)) {
+    command.words = std::move(own->words);
+    return Launch{file, std::move(command), own->program, std::move(own->refused)};
+  }
+  const std::optional<std::size_t> at = program_in(command.words);
+  return at ? std::optional<Launch>({file, std::move(command), *at, {}}) : std::nullopt;
+}
 
 std::vector<Launch> launches_in(const LaunchSource& source, std::vector<Note>& notes) {
   std::vector<Launch> out;
   if (source.text.find("kind: TrainJob") != std::string::npos) {
-    ShellCommand command{listed_words(source.text), {}};
-    if (const std::optional<std::size_t> at = program_in(command.words)) return {{source.path, command, *at}};
+    if (std::optional<Launch> launch = launch_of(source.path, {listed_words(source.text), {}}))
+      out.push_back(std::move(*launch));
     return out;
   }
   const Script script = follow_script(source);
   std::size_t last = script.commands.size();
   for (std::size_t i = 0; i < script.commands.size(); ++i)
-    if (const std::optional<std::size_t> at = program_in(script.commands[i].words)) {
-      out.push_back({source.path, script.commands[i], *at});
+    if (std::optional<Launch> launch = launch_of(source.path, script.commands[i])) {
+      out.push_back(std::move(*launch));
       last = i;
     }
   const std::vector<Note> own = script.notes_before(last);
@@ -212,6 +224,7 @@ bool is_megatron_script(const LaunchSource& source) {
   for (const std::string_view program :
        {"pretrain_gpt.py", "pretrain_mamba.py", "pretrain_hybrid.py", "finetune_gpt.py"})
     if (mentions(source, program)) return true;
+  if (megatron_llm::is_script(source)) return true;
   return is_shell(source) &&
          (mentions(source, "--micro-batch-size") || mentions(source, "--tensor-model-parallel-size") ||
           mentions(source, "--pipeline-model-parallel-size")) &&
@@ -273,6 +286,7 @@ Error trains_nothing(const LaunchSource& source, const ShellWord& program) {
 
 Result<LaunchJob> read_launch(const LaunchSource& source, const Launch& launch, const LaunchFacts& facts,
                               std::vector<Note>& notes) {
+  if (launch.refused) return fail(*launch.refused);
   Errors errors;
   const std::vector<ShellWord>& all = launch.command.words;
   for (std::size_t i = 0; i < all.size(); ++i)
