@@ -286,6 +286,56 @@ Result<DialectKeys> keys_of_launcher(const LaunchSource& source) {
                {"state the job with `--model`, `--gpus` and `--layout`"}});
 }
 
+/// NeMo's encoders, and its models of two stacks, by keys that no decoder has or by the name of the job.
+std::optional<Error> no_nemo_decoder(const DialectKeys& keys) {
+  constexpr std::string_view kOf[] = {"model.encoder.",
+                                      "model.decoder.",
+                                      "model.vision",
+                                      "model.mm_cfg",
+                                      "model.unet_config",
+                                      "model.bert_binary_head",
+                                      "model.decoder_seq_length",
+                                      "model.data.masked_lm_prob"};
+  for (const auto& [key, value] : keys) {
+    const std::string_view name = key;
+    const bool words = name == "model.tokenizer.type" && word_of(keys, name).starts_with("BertWordPiece");
+    if (words ||
+        std::any_of(std::begin(kOf), std::end(kOf), [name](std::string_view of) { return name.starts_with(of); }))
+      return Error{"not_a_decoder", fmt::format("{}: `{}` belongs to a model that is no decoder, which plan does not "
+                                                "model",
+                                                value.where, name)};
+  }
+  for (const char* key : {"exp_manager.name", "name"}) {
+    std::string name = lowered(word_of(keys, key));
+    if (const std::size_t gpt = name.find("gpt"); gpt != std::string::npos) name.erase(gpt, 3);  // `gpt5b` is no T5
+    for (const std::string_view other : {"t5", "bert", "bart", "aayn", "retro"})
+      if (name.find(other) != std::string::npos)
+        return Error{"not_a_decoder",
+                     fmt::format("{}: `{}: {}` is a model that is no decoder, which plan does not model",
+                                 where_of(keys, key), key, yaml::printable(word_of(keys, key)))};
+  }
+  return std::nullopt;
+}
+
+/// Fine-tuning batches what `train_ds` says and takes nothing of the model's own keys for it: samples are cut and
+/// padded to its length, and its batches are written over the model's (NeMo 1, gpt_sft_dataset.py,
+/// megatron_gpt_sft.py).
+std::vector<Note> take_dataset(DialectKeys& keys) {
+  std::vector<Note> notes;
+  for (const auto& [model, dataset] : {std::pair{"model.encoder_seq_length", "model.data.train_ds.max_seq_length"},
+                                       {"model.micro_batch_size", "model.data.train_ds.micro_batch_size"},
+                                       {"model.global_batch_size", "model.data.train_ds.global_batch_size"}}) {
+    const auto own = keys.find(model);
+    if (own == keys.end() || number_of(keys, dataset) < 1 || word_of(keys, model) == word_of(keys, dataset)) continue;
+    notes.push_back(
+        {"not_the_models", fmt::format("{}: `{}: {}` counts, and not `{}: {}` at {}", where_of(keys, dataset), dataset,
+                                       yaml::printable(word_of(keys, dataset)), model,
+                                       yaml::printable(word_of(keys, model)), own->second.where)});
+    keys.erase(own);
+  }
+  return notes;
+}
+
 }  // namespace
 
 bool is_gpt_neox(const LaunchSource& source) {
@@ -323,21 +373,11 @@ Result<LaunchJob> read_nemo(std::span<const LaunchSource> files, const LaunchFac
   Result<DialectKeys> keys = is_shell(files.front()) ? keys_of_launcher(files.front()) : keys_of(files, false);
   if (!keys) return fail(keys.error());
   interpolate(*keys);
-  for (const auto& [key, value] : *keys)
-    if (key.starts_with("model.encoder.") || key.starts_with("model.decoder.") || key == "model.bert_binary_head" ||
-        key.starts_with("model.vision") || key.starts_with("model.mm_cfg") || key.starts_with("model.unet_config"))
-      return fail(
-          {"not_a_decoder",
-           fmt::format("{}: `{}` belongs to a model that is no decoder, which plan does not model", value.where, key)});
-  const std::string experiment = word_of(*keys, "exp_manager.name");
-  constexpr std::string_view kOthers[] = {"t5", "bert", "bart", "AAYN", "retro"};
-  if (std::any_of(std::begin(kOthers), std::end(kOthers),
-                  [&](std::string_view other) { return experiment.find(other) != std::string::npos; }))
-    return fail(
-        {"not_a_decoder", fmt::format("{}: `exp_manager.name: {}` is a model that is no decoder, which plan does "
-                                      "not model",
-                                      where_of(*keys, "exp_manager.name"), yaml::printable(experiment))});
-  return dialect_job(nemo_dialect(), *keys, facts);
+  if (std::optional<Error> error = no_nemo_decoder(*keys)) return fail(std::move(*error));
+  const std::vector<Note> notes = take_dataset(*keys);
+  Result<LaunchJob> job = dialect_job(nemo_dialect(), *keys, facts);
+  if (job) job->notes.insert(job->notes.end(), notes.begin(), notes.end());
+  return job;
 }
 
 }  // namespace plan

@@ -1,0 +1,67 @@
+// NeMo's first generation: what a fine-tuning's dataset says over its model, and the models that are no decoders.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <random>
+#include <string>
+#include <utility>
+
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+/// A job whose model and whose dataset say further lines; `name` is the experiment's.
+std::string nemo(const std::string& model, const std::string& dataset = "", const std::string& name = "x") {
+  return fmt::format(
+      "name: {0}\ntrainer:\n  num_nodes: 2\n  devices: 8\n  precision: bf16\nexp_manager:\n  name: {0}\n"
+      "model:\n  tensor_model_parallel_size: 2\n  num_layers: 32\n  hidden_size: 4096\n  ffn_hidden_size: 11008\n"
+      "  num_attention_heads: 32\n  activation: fast-swiglu\n  bias: false\n  max_position_embeddings: 4096\n"
+      "  optim:\n    name: fused_adam\n{1}{2}",
+      name, model, dataset.empty() ? "" : "  data:\n    train_ds:\n" + dataset);
+}
+
+const std::string kTokenizer = "  tokenizer:\n    model: meta-llama/Llama-2-7b-hf\n";
+
+}  // namespace
+
+TEST_CASE("NeMo's fine-tuning cuts and batches by its dataset's keys, whatever the model's are") {
+  std::mt19937 random(3);
+  const auto one_of = [&random](int least, int values) { return least << random() % static_cast<unsigned>(values); };
+  for (int i = 0; i < 12; ++i) {
+    const int seq[] = {one_of(512, 4), one_of(512, 4)}, micro[] = {one_of(1, 2), one_of(1, 2)},
+              batch[] = {one_of(32, 3), one_of(32, 3)};
+    const std::string model = fmt::format("  encoder_seq_length: {}\n  micro_batch_size: {}\n  global_batch_size: {}\n",
+                                          seq[0], micro[0], batch[0]);
+    const std::string dataset =
+        fmt::format("      max_seq_length: {}\n      micro_batch_size: {}\n      global_batch_size: {}\n", seq[1],
+                    micro[1], batch[1]);
+    CAPTURE(model + dataset);
+    const LaunchJob job = job_of("nemo.yaml", nemo(kTokenizer + model, dataset));
+    CHECK(job.training->seq == seq[1]);
+    CHECK(job.fixed.micro_batch == micro[1]);
+    CHECK(job.training->global_batch == batch[1]);
+    CHECK(names(job.notes, "model.encoder_seq_length") == (seq[0] != seq[1]));
+    CHECK(names(job.notes, "model.micro_batch_size") == (micro[0] != micro[1]));
+    CHECK(names(job.notes, "model.global_batch_size") == (batch[0] != batch[1]));
+  }
+  const std::string own = kTokenizer + "  encoder_seq_length: 1024\n  micro_batch_size: 1\n  global_batch_size: 64\n";
+  CHECK(job_of("nemo.yaml", nemo(own, "      max_seq_length: null\n")).training->seq == 1024);
+}
+
+TEST_CASE("NeMo's encoders and models of two stacks are no decoders, whatever the file is called") {
+  const std::string own = "  encoder_seq_length: 512\n  micro_batch_size: 1\n  global_batch_size: 64\n";
+  CHECK(job_of("nemo.yaml", nemo(kTokenizer + own)).training->seq == 512);
+  CHECK(job_of("nemo.yaml", nemo(kTokenizer + own, "", "megatron_gpt5b")).training->seq == 512);
+  for (const char* line : {"  bert_binary_head: true\n", "  decoder_seq_length: 128\n",
+                           "  encoder:\n    num_layers: 2\n", "  data:\n    masked_lm_prob: 0.15\n"})
+    CHECK(error_of("nemo.yaml", nemo(kTokenizer + own + line)) == "not_a_decoder");
+  CHECK(error_of("nemo.yaml", nemo(own + "  tokenizer:\n    type: BertWordPieceLowerCase\n")) == "not_a_decoder");
+  for (const char* name : {"megatron_bert", "megatron_t5", "mt5_390m", "Megatron_BART"})
+    CHECK(error_of("nemo.yaml", nemo(kTokenizer + own, "", name)) == "not_a_decoder");
+}
+
+}  // namespace plan
