@@ -100,6 +100,8 @@ void interpolate(DialectKeys& keys);
 [[nodiscard]] DialectKeys without_nulls(DialectKeys keys);
 /// An integer's value; 0: not stated.
 [[nodiscard]] int number_of(const DialectKeys& keys, std::string_view key);
+/// `bf16`, `fp16` or `fp32`, under any of the names that configurations have for it; empty: none of them.
+[[nodiscard]] std::string_view number_format(std::string_view word);
 /// A key's first word; empty: not stated.
 [[nodiscard]] std::string word_of(const DialectKeys& keys, std::string_view key);
 /// Whether a key is stated with a word for yes.

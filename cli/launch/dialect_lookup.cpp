@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "cli/launch/dialect.hpp"
+#include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -45,6 +46,15 @@ int number_of(const DialectKeys& keys, std::string_view key) {
   return found == keys.end() || found->second.values.empty()
              ? 0
              : std::clamp(std::atoi(found->second.values[0].c_str()), 0, 1 << 20);
+}
+
+std::string_view number_format(std::string_view word) {
+  const std::string name = lowered(std::string(word));
+  const auto has = [&name](std::string_view part) { return name.find(part) != std::string::npos; };
+  if (has("bf16") || has("bfloat16")) return "bf16";
+  if (name == "16" || name.starts_with("16-") || has("fp16") || has("float16") || name == "half") return "fp16";
+  if (name == "32" || name.starts_with("32-") || has("fp32") || has("float32")) return "fp32";
+  return {};
 }
 
 std::string word_of(const DialectKeys& keys, std::string_view key) {

@@ -36,10 +36,18 @@ void precision(const Dialect& dialect, const DialectKeys& keys, MegatronArgs& ar
     args.given[flag] = {value[0] == '\0' ? std::vector<std::string>{} : std::vector<std::string>{value},
                         found == keys.end() ? "" : found->second.where};
   };
-  if (word.empty() || word == "true" || word.find("bf16") != std::string::npos || word == "bfloat16") set("bf16", "");
-  if (word == "float16" || word == "fp16" || word.starts_with("fp16_") || word == "16" || word == "16-mixed")
-    set("fp16", "");
-  if (dialect.precision != "mixed_precision") return;
+  const std::string_view format = number_format(word);
+  if (word.empty() || word == "true" || format == "bf16") set("bf16", "");
+  if (format == "fp16") set("fp16", "");
+  if (dialect.precision != "mixed_precision") {
+    if (format.empty() && word != "true" && !switched_off(word))
+      errors.push_back(
+          {"unknown_precision",
+           fmt::format("{}: unknown `{}: {}`", found->second.where, dialect.precision, yaml::printable(word)),
+           {},
+           {"bf16, fp16 and fp32 are known"}});
+    return;
+  }
   if (word.find("fp8_delayed") != std::string::npos) set("fp8-format", "hybrid"), set("fp8-recipe", "delayed");
   if (word.find("fp8_current") != std::string::npos) set("fp8-format", "hybrid"), set("fp8-recipe", "tensorwise");
   if (word.find("fp8_subchannel") != std::string::npos) set("fp8-format", "e4m3"), set("fp8-recipe", "blockwise");

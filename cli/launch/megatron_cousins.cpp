@@ -8,6 +8,7 @@
 
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/dialect.hpp"
+#include "cli/launch/weighty_names.hpp"
 #include "formulas/words.hpp"
 #include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
@@ -86,7 +87,7 @@ constexpr auto kNemoDerived = word_list([] {
   return "model.activation model.virtual_prompt_style model.adapter_tuning.type model.language_model_path "
          "exp_manager.name model.normalization model.optim.name model.activations_checkpoint_method "
          "model.activations_checkpoint_num_layers model.fp8 model.peft.peft_scheme model.tokenizer.type "
-         "model.fsdp model.peft.lora_tuning.adapter_dim model.attention_type";
+         "model.fsdp model.peft.lora_tuning.adapter_dim model.attention_type model.precision";
 });
 
 void set(MegatronArgs& args, std::string_view flag, const std::string& value, std::string where) {
@@ -214,6 +215,12 @@ void derive_nemo(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
     unused(keys, "model.fsdp", args, "PyTorch's FSDP is counted as plain data parallelism");
   if (!optimizer.empty() && optimizer.find("adam") == std::string::npos)
     unused(keys, "model.optim.name", args, fmt::format("the optimizer `{}` is counted as adam", optimizer));
+  const bool stated = !word_of(keys, "trainer.precision").empty();
+  const std::string_view format = stated ? number_format(word_of(keys, "trainer.precision")) : "bf16";
+  for (const char* key : {"model.precision", "model.dtype", "model.params_dtype", "model.autocast_dtype"})
+    if (const std::string word = word_of(keys, key); !switched_off(word) && number_format(word) != format)
+      unused(keys, key, args,
+             fmt::format("the number format is counted as {}", stated ? "`trainer.precision` says" : format));
   const std::string scheme = lowered(word_of(keys, "model.peft.peft_scheme"));
   if (scheme == "lora" || scheme == "qlora") {
     args.task = scheme == "lora" ? Task::Lora : Task::Qlora;

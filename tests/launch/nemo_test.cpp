@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "small_files.hpp"
 
@@ -62,6 +63,29 @@ TEST_CASE("NeMo's encoders and models of two stacks are no decoders, whatever th
   CHECK(error_of("nemo.yaml", nemo(own + "  tokenizer:\n    type: BertWordPieceLowerCase\n")) == "not_a_decoder");
   for (const char* name : {"megatron_bert", "megatron_t5", "mt5_390m", "Megatron_BART"})
     CHECK(error_of("nemo.yaml", nemo(kTokenizer + own, "", name)) == "not_a_decoder");
+}
+
+TEST_CASE("NeMo's number format is the trainer's, one that plan does not know is refused and another is told") {
+  const std::string own = kTokenizer + "  encoder_seq_length: 512\n  micro_batch_size: 1\n  global_batch_size: 64\n";
+  const auto trained = [&own](const std::string& word, const std::string& more = "") {
+    return replaced(nemo(own + more), "precision: bf16", "precision: " + word);
+  };
+  using Words = std::pair<Precision, std::vector<std::string>>;
+  for (const auto& [precision, words] : {Words{Precision::Bf16, {"bf16", "bf16-mixed", "BF16-true"}},
+                                         Words{Precision::Fp16, {"16", "16-mixed", "16-true", "fp16"}},
+                                         Words{Precision::Fp32, {"32", "32-true", "fp32"}}})
+    for (const std::string& word : words) CHECK(job_of("nemo.yaml", trained(word)).training->precision == precision);
+  for (const char* word : {"transformer-engine", "64", "mixed", "${oc.env:P}"})
+    CHECK(error_of("nemo.yaml", trained(word)) == "unknown_precision");
+  for (const char* key : {"precision", "dtype", "params_dtype", "autocast_dtype"}) {
+    const auto told = [&](const char* word) {
+      return names(job_of("nemo.yaml", trained("bf16", fmt::format("  {}: {}\n", key, word))).unused, key);
+    };
+    CHECK(told("float32"));
+    CHECK(told("mine"));
+    CHECK_FALSE(told("bfloat16"));
+    CHECK_FALSE(told("null"));
+  }
 }
 
 }  // namespace plan
