@@ -114,7 +114,8 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   if (name == "true" || name == ":") return Truth::Yes;
   if (name == "false") return Truth::No;
   if (name == "printf" && words.size() > 3 && words[1].chars == "-v") return print_into(words);
-  if (name == "cat" || name == "echo") write(words, redirections);
+  const bool writes = name == "cat" || name == "echo" || name == "tee";
+  if (!writes || !write(words, redirections)) lose_written(words, redirections);
   if (name == "read") return read_document(words, redirections);
   if (name == "unset" || name == "mapfile" || name == "readarray") return forget(words, 1), Truth::Yes;
   if (name == "let") {
@@ -129,7 +130,8 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   if (name == "source" || name == ".") return sourced(words, raw.front().line);
   if (const auto found = functions_.find(name); found != functions_.end()) return call(Function(found->second), words);
   if (name == "eval") return inner(joined_words(words, 1), words, words.size());
-  if (follow_written(words) || follow_called(words, environment)) return Truth::Yes;
+  if (follow_written(words) || follow_called(words, environment) || follow_input(words, redirections))
+    return Truth::Yes;
   record(words, std::move(environment));
   assumed_ = name;
   return follow_dash_c(words);
@@ -137,57 +139,14 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
 
 /// `read -r -d '' COMMAND <<END`
 Truth Follower::read_document(const std::vector<Text>& words, const std::vector<Token>& redirections) {
-  for (const Token& token : redirections) {
-    const bool literal = token.redirection == Redirection::Literal;
-    if (words.size() < 2 || (!literal && token.redirection != Redirection::Here)) continue;
-    Text text = literal ? token.raw : expand_document(token.raw, scope);
-    while (text.chars.ends_with('\n')) text.chars.pop_back(), text.lines.pop_back();
-    set(words.back().chars, {{std::move(text)}, false, false});
+  std::optional<Text> text = words.size() < 2 ? std::nullopt : document(redirections);
+  if (text) {
+    while (text->chars.ends_with('\n')) text->chars.pop_back(), text->lines.pop_back();
+    set(words.back().chars, {{std::move(*text)}, false, false});
     return Truth::No;  // it ends before the empty delimiter, which bash calls a failure
   }
   forget(words, 1);
   return Truth::Yes;
-}
-
-void Follower::write(const std::vector<Text>& words, const std::vector<Token>& redirections) {
-  const bool shows = words.front().chars == "cat";
-  if (shows && words.size() > 1) return;  // files of which nothing is known
-  std::string file;
-  bool appends = false, known = !shows;
-  Text text;
-  for (const Token& token : redirections) {
-    const bool literal = token.redirection == Redirection::Literal;
-    if (token.redirection == Redirection::Into || token.redirection == Redirection::Onto) {
-      file = base_name(expand_one(token.raw, scope).chars);
-      appends = token.redirection == Redirection::Onto;
-    } else if (shows && (literal || token.redirection == Redirection::Here)) {
-      text = literal ? token.raw : expand_document(token.raw, scope);
-      known = true;
-    }
-  }
-  if (file.empty()) return;
-  std::size_t first = 1;
-  while (!shows && first < words.size() && (words[first].chars == "-e" || words[first].chars == "-n")) ++first;
-  if (!shows) text = joined_words(words, first), text.add('\n', words.front().line());
-  Text& kept = written_[file];
-  if (!appends || !known) kept = {};
-  if (known && scope.spend(text.chars.size())) kept.add(text);
-  script_.written[file] = kept.chars;
-}
-
-bool Follower::follow_written(const std::vector<Text>& words) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string_view before = i > 0 ? base_name(words[i - 1].chars) : "bash";
-    if (before != "bash" && before != "sh" && before != "sbatch" && before != "srun") continue;
-    const auto found = written_.find(std::string(base_name(words[i].chars)));
-    if (found == written_.end() || found->second.chars.empty()) continue;
-    if (i > 0) record(words, {});  // the launcher says on how many GPUs
-    const Text text = found->second;
-    inner(text, words, i);
-    exited_ = false;  // the shell within, and not the script
-    return true;
-  }
-  return false;
 }
 
 namespace {

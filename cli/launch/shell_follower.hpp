@@ -39,7 +39,8 @@ struct Block {
 /// Shared, since a body may redefine its own function while it runs.
 using Function = std::shared_ptr<const std::vector<Token>>;
 
-/// Follows statements in order: which run (shell_blocks.cpp) and what they do (shell_commands.cpp).
+/// Follows statements in order: which run (shell_blocks.cpp), what they do
+/// (shell_commands.cpp) and what they write and start (shell_written.cpp).
 class Follower {
  public:
   Follower(const std::string& file, Script& script) : file_(file), script_(script) {}
@@ -154,14 +155,27 @@ class Follower {
   /// `bash worker.sh 8b`, where the script has written that file itself: followed as a shell of its own.
   bool follow_written(const std::vector<Text>& words);
 
+  /// `sbatch -N 4 <<END`, `bash -s <<END`: the document is the script.
+  bool follow_input(const std::vector<Text>& words, const std::vector<Token>& redirections);
+
+  /// Follows a script as a shell of its own: it sees what is exported, and leaves nothing behind.
+  void child(const Text& text, const std::vector<Text>& words, std::size_t from);
+
   /// `bash train.sh 8b`, `sbatch -N 4 train.sh`: the script beside this one, as a shell of its own that sees what is
   /// exported and nothing else.
   bool follow_called(const std::vector<Text>& words, const std::map<std::string, std::string>& environment);
 
   Truth read_document(const std::vector<Text>& words, const std::vector<Token>& redirections);
 
-  /// `cat <<END > file` and `echo "$TEXT" > file`: what the file then holds.
-  void write(const std::vector<Text>& words, const std::vector<Token>& redirections);
+  /// What a command reads between `<<END` and `END`; nothing where it reads none.
+  std::optional<Text> document(const std::vector<Token>& redirections);
+
+  /// `cat <<END > file`, `tee file <<END` and `echo "$TEXT" > file`: what the file then holds. False where the command
+  /// puts more into it than is known here.
+  bool write(const std::vector<Text>& words, const std::vector<Token>& redirections);
+
+  /// `sed -i s/a/b/ file`, `envsubst < file > other`: a file of the script's own holds something else from here on.
+  void lose_written(const std::vector<Text>& words, const std::vector<Token>& redirections);
 
   void record(const std::vector<Text>& words, std::map<std::string, std::string> environment);
 
@@ -171,8 +185,9 @@ class Follower {
   Script& script_;
   std::vector<Block> blocks_{};
   std::map<std::string, Function> functions_{};
-  std::map<std::string, Text> written_{};  ///< files that the script writes itself
-  std::vector<Token> redirections_{};      ///< of the statement that is followed
+  std::map<std::string, Text> written_{};         ///< files that the script writes itself
+  std::map<std::string, std::string> changed_{};  ///< of those, what a program that is not followed has changed
+  std::vector<Token> redirections_{};             ///< of the statement that is followed
   std::string joined_{};
   std::string assumed_{};  ///< the program of the last statement, which was taken to succeed
   bool condition_ = false;

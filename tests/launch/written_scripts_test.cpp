@@ -1,0 +1,80 @@
+// Scripts that a script writes before it starts them, or hands to a shell as a document.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <string>
+
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+/// A job whose tensor-parallel ranks are the word given.
+std::string job(const std::string& ranks) {
+  return "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\n"
+         "torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py --num-layers 24 --hidden-size 1024 "
+         "--num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 4 "
+         "--global-batch-size 64 --eval-interval 5 --train-iters 100 --bf16 --vocab-size 32000 "
+         "--tensor-model-parallel-size " +
+         ranks + "\n";
+}
+
+std::string document(const std::string& before, const std::string& text, const std::string& after) {
+  return before + text + "EOF\n" + after;
+}
+
+}  // namespace
+
+TEST_CASE("a script that is written and then started is what trains") {
+  const std::string text = job("$TP");
+  const std::string forms[] = {
+      document("cat > job_$TP.sh <<EOF\n", text, "sbatch job_$TP.sh\n"),
+      document("cat <<EOF > out/job.sh\n", text, "chmod +x out/job.sh\nbash out/job.sh\n"),
+      document("tee job.sh <<EOF\n", text, "bash job.sh\n"),
+      document("tee job.sh > /dev/null <<EOF\n", text, "bash job.sh\n"),
+      document("sbatch <<EOF\n", text, ""),
+      document("sbatch --job-name x <<EOF\n", text, ""),
+      document("bash -s <<EOF\n", text, ""),
+      document("srun --nodes 2 bash <<EOF\n", text, ""),
+  };
+  for (const std::string& form : forms) {
+    CAPTURE(form);
+    for (const char* start : {"TP=4\n", "TP=4\nfor LR in 1e-4 2e-4; do\n"}) {
+      const std::string end = std::string(start).ends_with("do\n") ? "done\n" : "";
+      CHECK(job_of("run.sh", "#!/bin/bash\n" + (start + form) + end).fixed.tp == 4);
+    }
+    CHECK(error_of("run.sh", "#!/bin/bash\nfor TP in 2 4; do\n" + form + "done\n") == "several_trainings");
+  }
+}
+
+TEST_CASE("a script that is started sees what is exported, and what it sets is gone with it") {
+  const std::string quoted = document("cat > job.sh <<'EOF'\n", job("$TP"), "bash job.sh\n"),
+                    direct = document("bash <<'EOF'\n", job("$TP"), "");
+  for (const std::string& form : {quoted, direct}) {
+    CHECK(error_of("run.sh", "#!/bin/bash\nTP=2\n" + form) == "bad_value");
+    CHECK(job_of("run.sh", "#!/bin/bash\nexport TP=2\n" + form).fixed.tp == 2);
+  }
+  const std::string sets = document("bash <<'EOF'\n", "TP=8\n", "");
+  CHECK(job_of("run.sh", "#!/bin/bash\nTP=2\n" + sets + job("$TP")).fixed.tp == 2);
+}
+
+TEST_CASE("a written script that another program changes is not read as it was written") {
+  const std::string written = document("#!/bin/bash\ncat > job.sh <<EOF\n", job("2"), "");
+  for (const char* change : {"sed -i s/2/4/ job.sh\n", "sed -Ei.old s/2/4/ ./job.sh\n", "perl -pi -e s/2/4/ job.sh\n",
+                             "python tune.py > job.sh\n", "cat more.sh >> job.sh\n"}) {
+    CAPTURE(std::string(change));
+    const Files files;
+    const Result<LaunchJob> read = files.read("run.sh", written + change + "sbatch job.sh\n");
+    REQUIRE_FALSE(read);
+    CHECK(read.error().front().code == "no_launch");
+    REQUIRE_FALSE(read.error().front().facts.empty());
+    CHECK(read.error().front().facts.back().find("`job.sh`") != std::string::npos);
+  }
+  for (const char* plain : {"sed -n 1p job.sh\n", "cat job.sh\n", "echo x > other.sh\n", "ls -i job.sh\n"})
+    CHECK(job_of("run.sh", written + plain + "sbatch job.sh\n").fixed.tp == 2);
+}
+
+}  // namespace plan
