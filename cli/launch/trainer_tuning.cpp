@@ -341,6 +341,9 @@ void read_tuning(JobBuilder& builder) {
   if (const std::string kind = lowered(settings.text("args.task_type").value_or("causal_lm"));
       std::find(std::begin(kDecoders), std::end(kDecoders), kind) == std::end(kDecoders))
     builder.unused("args.task_type", "the head of another task is counted as the vocabulary's");
+  // LongAlign, whose rows and their length are its data's: `pack_loss` weighs the samples of a row alone.
+  tell_counted_as(builder, {"args.batch_method", "naive",
+                            "samples packed or sorted beforehand are counted as sequences of full length"});
   tell_counted_as(builder, {"args.ac_mode", "full", "recomputation of some layers is counted as of all"});
   for (const Weighing& row : kWeighing) {
     const Setting* setting = stated(settings, row.key);

@@ -62,6 +62,17 @@ TEST_CASE("arguments that nothing here counts are named in the words of each too
   CHECK(names(with(chunked, "").unused, "chunks"));
 }
 
+TEST_CASE("samples that LongAlign has packed or sorted beforehand are told of, and its plain batches are not") {
+  const Tool tool{"run.sh",
+                  "deepspeed --num_gpus 8 main.py --model_name_or_path meta-llama/Llama-2-7b-hf --train_file data "
+                  "--per_device_train_batch_size 1 --gradient_checkpointing 1 --bf16 "};
+  for (const char* words : {"--batch_method pack --pack_loss", "--batch_method \"sort\"", "--batch_method=pack"}) {
+    CAPTURE(std::string(words));
+    CHECK(names(with(tool, words).unused, "batch_method"));
+  }
+  CHECK(with(tool, "--batch_method naive").unused.size() == with(tool, "").unused.size());
+}
+
 TEST_CASE("an object in one word of a command says what its section says in a file") {
   const std::string start = "torchrun --nproc_per_node 8 train.py --model_name_or_path meta-llama/Meta-Llama-3-8B ";
   const std::string usual = "--per_device_train_batch_size 2 --max_length 2048 --bf16 true ";
