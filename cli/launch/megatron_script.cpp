@@ -24,7 +24,8 @@ bool is_program(std::string_view word) {
 
 /// Words of programs that take the same flags and train no decoder, or train nothing.
 bool is_other_program(std::string_view path) {
-  const std::string_view word = base_name(path);
+  std::string word{base_name(path)};
+  if (const std::size_t gpt = word.find("gpt"); gpt != std::string::npos) word.erase(gpt, 3);  // `gpt5b` is no T5
   constexpr std::string_view kOthers[] = {"bert",      "t5",      "vlm",        "vision",     "ict",
                                           "retro",     "realm",   "multimodal", "llava",      "convert",
                                           "inference", "generat", "evaluat",    "preprocess", "server",
@@ -32,7 +33,7 @@ bool is_other_program(std::string_view path) {
   if (!word.ends_with(".py")) return false;
   if (word == "main.py" && path.find("tasks/") != std::string_view::npos) return true;
   return std::any_of(std::begin(kOthers), std::end(kOthers),
-                     [&](std::string_view other) { return word.find(other) != std::string_view::npos; });
+                     [&](std::string_view other) { return word.find(other) != std::string::npos; });
 }
 
 /// `python -m examples.inference.gpt`: the file that the module is.

@@ -38,6 +38,9 @@ TEST_CASE("a script whose program trains nothing is refused, and one that trains
   CHECK_FALSE(
       files.read("run.sh", fmt::format(fmt::runtime(megatron), "-m examples.inference.gpt.gpt_dynamic_inference")));
   CHECK(files.read("run.sh", fmt::format(fmt::runtime(megatron), "-m megatron.training.pretrain_gpt")));
+  CHECK(files.read("run.sh", fmt::format(fmt::runtime(megatron), "pretrain_gpt5b.py")));
+  for (const char* encoder : {"pretrain_bert.py", "pretrain_t5.py", "../my_bert_train.py", "-m tools.pretrain_t5"})
+    CHECK(error_of("run.sh", fmt::format(fmt::runtime(megatron), encoder)) == "not_a_decoder");
 }
 
 TEST_CASE("a command that is not found names what was not followed, where it may stand") {
