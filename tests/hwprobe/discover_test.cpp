@@ -104,10 +104,10 @@ TEST_CASE("a link whose width the driver does not tell is no narrow one") {
     return false;
   };
   gpu.pcie_width_max = 16;
-  for (const auto& [now, found] : {std::pair{0, false}, {1, true}, {8, true}, {15, true}, {16, false}}) {
-    gpu.pcie_width = now;
-    CAPTURE(now);
-    CHECK(narrow() == found);
+  for (const auto& entry : {std::pair{0, false}, {1, true}, {8, true}, {15, true}, {16, false}}) {
+    gpu.pcie_width = entry.first;
+    CAPTURE(gpu.pcie_width);
+    CHECK(narrow() == entry.second);
   }
 }
 
