@@ -1,4 +1,5 @@
-// What stages say to each other that hold a share of the vocabulary each. Tested by tests/planner/mechanisms_test.cpp.
+// What stages say to each other that hold a share of the vocabulary each. Tested by
+// tests/planner/message_mechanisms_test.cpp.
 #include "planner/spread_ends.hpp"
 
 #include "formulas/kernel_laws.hpp"

@@ -78,7 +78,7 @@ std::vector<Neighbour> neighbours(const Estimate& best) {
 
 /// A neighbour that may run out of memory where the winner does not is held back by that, whatever its time.
 bool fits_worse(const Estimate& other, const Estimate& best) {
-  return other.fits != Fits::Yes && (other.fits != best.fits || other.fits == Fits::No);
+  return other.fits == Fits::No || other.fits > best.fits;
 }
 
 std::string sentence(const Neighbour& neighbour, const Estimate& best, const Estimate& other) {
