@@ -58,7 +58,7 @@ std::string bash_case(const Option& option) {
 std::string bash() {
   std::string cases;
   for (const Option& option : options())
-    if (option.on == nullptr) cases += bash_case(option);
+    if (option.takes_value()) cases += bash_case(option);
   return fmt::format(
       "# bash completion for plan; made by `plan --completion bash`\n"
       "_plan() {{\n"
@@ -89,7 +89,7 @@ std::string plain(std::string_view text) {
 }
 
 std::string zsh_action(const Option& option) {
-  if (option.on != nullptr) return "";
+  if (!option.takes_value()) return "";
   const std::string label = plain(option.argument);
   if (option.complete == Complete::Words) return fmt::format(":{}:({})", label, fmt::join(option.words(), " "));
   if (option.complete == Complete::File) return fmt::format(":{}:_files", label);
@@ -128,7 +128,7 @@ std::string fish() {
   for (const Option& option : options()) {
     std::string row = fmt::format("complete -c plan -l {}", option.flag.substr(2));
     if (option.letter != 0) row += fmt::format(" -s {}", option.letter);
-    if (option.on == nullptr) row += " -r";
+    if (option.takes_value()) row += " -r";
     if (option.complete == Complete::Words) row += fmt::format(" -f -a '{}'", fmt::join(option.words(), " "));
     const std::string names = lister(option.complete);
     if (!names.empty()) row += fmt::format(" -a '({} 2>/dev/null)'", names);

@@ -56,7 +56,7 @@ Words meaning_of_word(const std::string& word, const Words& words, const Command
   const auto at = std::find(words.begin(), words.end(), word);
   if (at != words.end() && at - words.begin() >= 2 && !is_flag(*(at - 1))) {
     const Option* option = find_option(*(at - 2));
-    if (option != nullptr && option->on == nullptr)
+    if (option != nullptr && option->takes_value())
       return {fmt::format("write `{} '{} {}'`: a value with a space stands in quotes", option->flag, *(at - 1), word)};
   }
   const bool path = word.find_first_of("/.") == 0;

@@ -29,8 +29,6 @@ bool is_number(std::string_view word) {
   return word.size() > 1 && word[0] == '-' && (std::isdigit(static_cast<unsigned char>(word[1])) || word[1] == '.');
 }
 
-bool takes_value(const Option& option) { return option.on == nullptr; }
-
 /// A word behind an option that is a flag, and not the option's value: what a script is given may begin with dashes.
 bool stands_for_itself(const std::string& word, const Option& option) {
   if (option.flag == "--args") return find_option(flag_name(word)) != nullptr;
@@ -44,7 +42,7 @@ Words join_values(const Words& words, Errors& errors) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const Option* option = find_option(words[i]);
     joined.push_back(words[i]);
-    if (option == nullptr || !takes_value(*option)) continue;
+    if (option == nullptr || !option->takes_value()) continue;
     const bool last = i + 1 == words.size();
     if (last || words[i + 1].empty() || stands_for_itself(words[i + 1], *option)) {
       errors.push_back({"missing_value",
@@ -264,7 +262,7 @@ Result<Args> parse_arguments(const std::vector<std::string>& typed) {
   const FlagMeanings meanings(strangers(leftovers, slots, args), words, layout.empty() ? "" : layout.front());
   judge_leftovers(leftovers, words, args, meanings, errors);
   for (const Option& option : options())
-    if (option.on == nullptr) fill(option, slots[option.flag], args, errors);
+    if (option.takes_value()) fill(option, slots[option.flag], args, errors);
   if (args.list && args.verb.empty()) {
     args.verb = "list";
     args.words = {*args.list};

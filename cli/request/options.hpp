@@ -51,6 +51,7 @@ struct Option {
   std::vector<std::string> Args::*values = nullptr;
   bool Args::*on = nullptr;
 
+  [[nodiscard]] constexpr bool takes_value() const { return on == nullptr; }
   [[nodiscard]] constexpr bool takes_number() const { return argument == "N" || argument == "USD"; }
 };
 
