@@ -30,9 +30,12 @@ void restore_tp(Layout& l, const Layout& before) {
   l.sequence_parallel = before.sequence_parallel;
 }
 
-void restore_pipeline(Layout& l, const Layout& before) {
+/// Layers that stand where a launch puts them do so in the other pipeline too.
+void restore_pipeline(const Problem& problem, Layout& l, const Layout& before) {
   l.pp = before.pp, l.vp = before.vp, l.schedule = before.schedule, l.group = before.group;
+  const bool placed = !l.chunk_layers.empty();
   l.chunk_layers.clear();
+  if (placed) place_layers(problem, l);
 }
 
 bool same_grid(const Layout& a, const Layout& b) { return a.pp == b.pp && a.vp == b.vp; }
@@ -50,10 +53,10 @@ constexpr Choice kJoined[] = {
        l.cp = e.layout.cp, l.cp_kind = e.layout.cp_kind, l.cp_ulysses = e.layout.cp_ulysses;
      }},
     {"pp", [](const Problem&, const Layout& l, const EarlierJob& e) { return l.pp != e.layout.pp; },
-     [](Problem&, Layout& l, const EarlierJob& e) { restore_pipeline(l, e.layout); }},
+     [](Problem& p, Layout& l, const EarlierJob& e) { restore_pipeline(p, l, e.layout); }},
     {"vp",
      [](const Problem&, const Layout& l, const EarlierJob& e) { return l.pp == e.layout.pp && l.vp != e.layout.vp; },
-     [](Problem&, Layout& l, const EarlierJob& e) { restore_pipeline(l, e.layout); }},
+     [](Problem& p, Layout& l, const EarlierJob& e) { restore_pipeline(p, l, e.layout); }},
     {"group",
      [](const Problem&, const Layout& l, const EarlierJob& e) {
        return same_grid(l, e.layout) && l.schedule == e.layout.schedule && l.group != e.layout.group;

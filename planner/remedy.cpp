@@ -122,6 +122,7 @@ Variants other_pipeline(const Variant& from) {
     for (int vp = 1; static_cast<std::int64_t>(pp) * vp <= chunks && (pp > 1 || vp == 1); ++vp) {
       Layout layout = from.layout;
       layout.pp = pp, layout.vp = vp, layout.chunk_layers.clear();
+      place_layers(from.problem, layout);
       if (vp != from.layout.vp) layout.schedule = vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB;
       add(out, from, layout);
     }
@@ -256,7 +257,8 @@ std::optional<Remedy> best_pair(const Variant& from, const Patient& patient) {
   return std::nullopt;
 }
 
-/// The fastest layout of all that keeps the limits among those that a search reports.
+/// The fastest layout of all that keeps the limits among those that a search reports; its layers stand where a launch
+/// puts them untold, if that is enough.
 std::optional<Remedy> best_of_all(const Patient& patient) {
   Problem open = patient.problem;
   open.fixed = {}, open.free_switches = 0;
@@ -265,8 +267,14 @@ std::optional<Remedy> best_of_all(const Patient& patient) {
   std::vector<Candidate> candidates = found.ranking.best();
   candidates.insert(candidates.end(), found.front.members().begin(), found.front.members().end());
   for (const Candidate& candidate : candidates) {
-    Estimate detail = estimate(open, candidate.layout);
-    if (patient.accepts(open, detail)) return Remedy{patient.problem, candidate.layout, std::move(detail)};
+    for (const bool by_work : {false, true}) {
+      Layout layout = candidate.layout;
+      if (!by_work) place_layers(open, layout);
+      Estimate detail = estimate(open, layout);
+      if (!patient.accepts(open, detail)) continue;
+      if (by_work) layout.chunk_layers = detail.layout.chunk_layers;
+      return Remedy{patient.problem, std::move(layout), std::move(detail)};
+    }
   }
   return std::nullopt;
 }

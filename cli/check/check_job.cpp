@@ -82,8 +82,10 @@ Result<CheckedJob> check_job(const ResolvedJob& job, const EarlierPlan* baseline
   const Result<Plan> now = estimated(job);
   std::vector<Restoration> restored;
   std::optional<Layout> layout = job.layout;
-  if (now && !layout && job.problem.pools.empty()) layout = now->best.layout;
-  if (layout && !job.problem.fixed.chunk_layers) layout->chunk_layers.clear();  // they follow from what changes
+  if (now && !layout && job.problem.pools.empty()) {
+    layout = now->best.layout;
+    if (!job.problem.fixed.chunk_layers) layout->chunk_layers.clear();  // they follow from what changes
+  }
   Problem trained = job.problem;
   if (now) trained.gpus = now->problem.gpus;
   if (baseline != nullptr && layout) restored = restorations(trained, *layout, earlier_job(*baseline));

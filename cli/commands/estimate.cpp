@@ -34,7 +34,7 @@ std::string flags_of(const Problem& problem, const Layout& layout, const Fixed& 
     if (typed.*axis.fixed) (others.*axis.fixed).reset();
   });
   // No word says "as it comes": another pipeline does without the split and the stages of a file by itself.
-  if (remedy.layout.chunk_layers.empty()) words.chunk_layers.reset(), others.chunk_layers.reset();
+  words.chunk_layers.reset(), others.chunk_layers.reset();
   if (remedy.layout.stages.empty()) words.stages.reset(), others.stages.reset();
   each_axis([&](const auto& axis) {
     Problem stated = remedy.problem;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "formulas/partition.hpp"
 #include "formulas/schedule.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/problem/stage_layout.hpp"
@@ -48,6 +49,11 @@ void settle_stages(const Problem& problem, Layout& layout) {
   layout.stages.clear();
 }
 
+void place_layers(const Problem& problem, Layout& layout) {
+  if (layout.pp > 1 && layout.chunk_layers.empty() && layout.chunks() <= problem.model.depth())
+    layout.chunk_layers = plain_chunks(problem.model.depth(), static_cast<int>(layout.chunks()));
+}
+
 bool settle_dp(const Problem& problem, Layout& layout) {
   const std::int64_t inner = static_cast<std::int64_t>(layout.tp) * layout.cp * layout.pp;
   if (inner <= 0 || problem.gpus % inner != 0) return false;
@@ -77,6 +83,7 @@ Layout complete_layout(const Problem& problem) {
   if (!fixed.schedule && layout.vp > 1) layout.schedule = Schedule::Interleaved;
   if (!fixed.sequence_parallel) layout.sequence_parallel = layout.tp > 1;
   if (!fixed.order && local.any() && layout.pp > 1) layout.order = AxisOrder::DataOutermost;
+  place_layers(problem, layout);
   settle_stages(problem, layout);
   return layout;
 }

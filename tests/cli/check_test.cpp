@@ -156,7 +156,7 @@ TEST_CASE("each kind of change fails with its line and cause, and each suggestio
 
 TEST_CASE("recompute that was dropped") {
   const Folder folder;
-  const std::string limits = "  memory.peak: at most 46 GiB\n";
+  const std::string limits = "  memory.peak: at most 50 GiB\n";
   folder.write("b.yaml", budget("tp1,pp2,mb2,zero1,recompute=full", limits));
   const Ran main = run({"check", "--budget", "b.yaml", "--json"});
   REQUIRE(main.status == 0);

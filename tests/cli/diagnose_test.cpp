@@ -72,7 +72,7 @@ TEST_CASE("diagnose: what the log shows beside times decides") {
   const TemporaryFolder folder;
   const double step = estimate()["step_time_s"];
   const std::string sockets = "n:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n";
-  const Json json = diagnosed({"--log", folder.write("a.log", sockets + megatron_log(1.6 * step))});
+  const Json json = diagnosed({"--log", folder.write("a.log", sockets + megatron_log(1.4 * step))});
   CHECK(json["suspects"][0]["code"] == "network_slow");
   CHECK(json["suspects"][0]["evidence"].size() == 1);
 }

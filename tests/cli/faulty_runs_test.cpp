@@ -57,7 +57,7 @@ const Row kRows[] = {
     {"dbrx", 256, 512, 4096, "tp4,pp4,ep4,dp16,zero1,mb1"},
     {"gpt-oss-20b", 64, 256, 8192, "tp2,ep8,dp32,zero1,mb1"},
     {"8b", 128, 128, 4096, "pp8,dp16,zero1,mb1"},
-    {"70b", 256, 128, 4096, "tp2,pp8,dp16,zero1,mb1"},
+    {"70b", 256, 128, 4096, "tp2,pp8,dp16,zero1,mb1,layers=9+4x10+2x11+9"},
 };
 
 oracle::PlannedStep::Wire wire_of(const Json& best, const char* axis) {

@@ -181,6 +181,22 @@ TEST_CASE("rows of a table of layouts read the same only where the layouts are t
   CHECK(other_choices(best, split) == std::vector<std::string>{"layers 7+8+9"});
 }
 
+TEST_CASE("layers that nobody places stand as a launch without a word for them has them") {
+  const auto layers = [](int depth, const char* words) {
+    Problem problem;
+    problem.gpus = 1024;
+    problem.model.layers.assign(static_cast<std::size_t>(depth), 0);
+    problem.fixed = read_layout(words).value();
+    return complete_layout(problem).chunk_layers;
+  };
+  CHECK(layers(32, "pp4") == std::vector<int>{8, 8, 8, 8});
+  CHECK(layers(32, "pp2,vp4") == std::vector<int>(8, 4));
+  CHECK(layers(6, "pp4") == std::vector<int>{1, 2, 2, 1});  // embedding and head count as a layer each
+  CHECK(layers(32, "pp3").empty());                         // no launch does without a word: balanced by their work
+  CHECK(layers(32, "pp3,layers=10+11+11") == std::vector<int>{10, 11, 11});
+  CHECK(layers(32, "tp8").empty());
+}
+
 TEST_CASE("axes left open are what a plain launch has") {
   Problem problem;
   problem.gpus = 16384;
