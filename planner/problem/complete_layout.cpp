@@ -50,7 +50,7 @@ void settle_stages(const Problem& problem, Layout& layout) {
 }
 
 void place_layers(const Problem& problem, Layout& layout) {
-  if (layout.pp > 1 && layout.chunk_layers.empty() && layout.chunks() <= problem.model.depth())
+  if (layout.pp > 1 && layout.chunk_layers.empty() && problem.model.depth() > 0)
     layout.chunk_layers = plain_chunks(problem.model.depth(), static_cast<int>(layout.chunks()));
 }
 
