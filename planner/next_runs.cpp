@@ -13,6 +13,7 @@
 
 #include "planner/claims.hpp"
 #include "planner/normal.hpp"
+#include "planner/problem/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {
@@ -36,12 +37,14 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 /// The same layout on 1/`pieces` of its replicas, each with as many sequences as before; nothing where that is no job.
+/// Its layers stand where a launch puts them untold, which is what a row of runs says of them.
 std::optional<NextRun> piece(const Problem& problem, const Layout& layout, int pieces) {
   NextRun run{problem, {}, kWarmUp + kCounted, 0, 0, pieces == 1, 0, {}};
   Layout part = layout;
   if (layout.dp % pieces != 0 || problem.training.global_batch % pieces != 0 || problem.gpus % pieces != 0)
     return std::nullopt;
   part.dp = layout.dp / pieces;
+  if (!problem.fixed.chunk_layers) part.chunk_layers.clear(), place_layers(problem, part);
   run.problem.gpus = problem.gpus / pieces;
   run.problem.training.global_batch = problem.training.global_batch / pieces;
   run.problem.fixed = {};

@@ -49,7 +49,9 @@ void take_runs(const std::vector<Run>& runs, const Catalogue& catalogue, NextRep
     problem.training.stack = report.plan.problem.training.stack;
     const Estimate predicted = estimate(problem, built->layout);
     const auto same = std::find_if(report.layouts.begin(), report.layouts.end(), [&](const Estimate& layout) {
-      return problem.gpus == report.plan.problem.gpus && layout.layout == built->layout &&
+      Layout placed = layout.layout;
+      placed.chunk_layers = built->layout.chunk_layers;  // a row of runs does not say where layers stand
+      return problem.gpus == report.plan.problem.gpus && placed == built->layout &&
              problem.training.global_batch == report.plan.problem.training.global_batch;
     });
     beliefs.observe(predicted.terms, std::log(*measured / predicted.step_time.value), kRunNoise,
