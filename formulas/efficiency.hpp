@@ -8,6 +8,15 @@
 
 namespace plan {
 
+/// The format of 16 bits that a GPU trains in: bf16, or fp16 of those before Ampere, which have no bf16.
+inline DType type_of_16_bits(const Gpu& gpu) {
+  return gpu.peak[static_cast<std::size_t>(DType::Bf16)].value > 0 ? DType::Bf16 : DType::Fp16;
+}
+/// Its dense peak; 0 where none is known.
+inline FlopsPerSecond peak_of_16_bits(const Gpu& gpu) {
+  return gpu.peak[static_cast<std::size_t>(type_of_16_bits(gpu))];
+}
+
 /// `batch` independent products of an m x k by a k x n matrix: 2 m n k batch FLOPs. The product as executed:
 /// forward m = tokens, k = in, n = out; data gradient m = tokens, k = out, n = in; weight gradient
 /// m = out, n = in, k = tokens.

@@ -17,11 +17,6 @@ inline constexpr const char* kMeasuredKernels = "measured kernels";
 /// Bytes a second of a memory whose data sheet nobody entered, and FLOP/s of a matrix unit.
 inline constexpr double kUnknownRate = 1e12;
 
-/// Dense peak in bf16, in fp16 of GPUs before Ampere, which have no bf16; 0 where neither is known.
-inline FlopsPerSecond peak_of_16_bits(const Gpu& gpu) {
-  const FlopsPerSecond bf16 = gpu.peak[static_cast<std::size_t>(DType::Bf16)];
-  return bf16.value > 0 ? bf16 : gpu.peak[static_cast<std::size_t>(DType::Fp16)];
-}
 /// Bytes a second of a GPU's memory by its data sheet.
 inline BytesPerSecond memory_rate(const Gpu& gpu) {
   return gpu.memory_bandwidth.value > 0 ? gpu.memory_bandwidth : BytesPerSecond(kUnknownRate);

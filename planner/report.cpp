@@ -124,10 +124,7 @@ void settle_exposed(Estimate& estimate, Axis axis, Seconds term) {
 
 }  // namespace
 
-MfuPeak mfu_peak(const Gpu& gpu) {
-  const DType dtype = gpu.peak[static_cast<std::size_t>(DType::Bf16)].value > 0 ? DType::Bf16 : DType::Fp16;
-  return {dtype, gpu.peak[static_cast<std::size_t>(dtype)]};
-}
+MfuPeak mfu_peak(const Gpu& gpu) { return {type_of_16_bits(gpu), peak_of_16_bits(gpu)}; }
 
 namespace {
 

@@ -9,18 +9,13 @@
 #include "cli/explain/terms.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/words.hpp"
+#include "formulas/efficiency.hpp"
 #include "formulas/flops.hpp"
 
 namespace plan {
 namespace {
 
 constexpr const char* kBest = "layout";
-
-/// Peak against which utilisation is quoted: the 16-bit one.
-DType quoted_dtype(const Gpu& gpu) {
-  return gpu.peak[static_cast<std::size_t>(DType::Bf16)].value > 0 ? DType::Bf16 : DType::Fp16;
-}
-double quoted_peak(const Gpu& gpu) { return gpu.peak[static_cast<std::size_t>(quoted_dtype(gpu))].value; }
 
 ExplainedSymbol sequences(const Plan& plan) {
   return {"B", static_cast<double>(plan.problem.training.global_batch), "sequences per step",
@@ -37,8 +32,8 @@ ExplainedSymbol gpus(const Plan& plan) {
 }
 ExplainedSymbol peak(const Plan& plan) {
   const Gpu& gpu = plan.problem.cluster.gpu;
-  return {"C", quoted_peak(gpu), fmt::format("peak FLOP/s of {}, {} dense", gpu.name, name(quoted_dtype(gpu))),
-          "cluster"};
+  return {"C", peak_of_16_bits(gpu).value,
+          fmt::format("peak FLOP/s of {}, {} dense", gpu.name, name(type_of_16_bits(gpu))), "cluster"};
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "cli/request/pool_words.hpp"
 #include "cli/terminal/format.hpp"
+#include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"
 #include "formulas/parameters.hpp"
 #include "planner/in_parallel.hpp"
@@ -34,9 +35,8 @@ std::string about_model(const Model& model) {
 }
 
 std::string about_gpu(const Gpu& gpu) {
-  const DType quoted = gpu.peak[static_cast<std::size_t>(DType::Bf16)].value > 0 ? DType::Bf16 : DType::Fp16;
-  return fmt::format("{}, {:.0f} TFLOP/s {}", memory_text(gpu.memory),
-                     gpu.peak[static_cast<std::size_t>(quoted)].value / 1e12, name(quoted));
+  return fmt::format("{}, {:.0f} TFLOP/s {}", memory_text(gpu.memory), peak_of_16_bits(gpu).value / 1e12,
+                     name(type_of_16_bits(gpu)));
 }
 
 std::string about_cluster(const Cluster& cluster) {

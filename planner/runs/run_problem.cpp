@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "formulas/absurdity.hpp"
+#include "formulas/efficiency.hpp"
 #include "formulas/flops.hpp"
 #include "formulas/names.hpp"
 #include "formulas/schedule.hpp"
@@ -377,7 +378,7 @@ std::optional<double> measured_step_time(const Run& run, const RunProblem& built
   if (run.tokens_per_s_per_gpu && *run.tokens_per_s_per_gpu > 0)
     return tokens / (*run.tokens_per_s_per_gpu * problem.gpus);
   double rate = run.tflops_per_gpu.value_or(0) * 1e12;
-  if (rate == 0 && run.mfu) rate = *run.mfu * problem.cluster.gpu.peak[static_cast<std::size_t>(DType::Bf16)].value;
+  if (rate == 0 && run.mfu) rate = *run.mfu * peak_of_16_bits(problem.cluster.gpu).value;
   if (rate <= 0 || run.flops_convention.empty()) return std::nullopt;
   const FlopsConvention convention = run.flops_convention == "6n"             ? FlopsConvention::SixN
                                      : run.flops_convention == "model_causal" ? FlopsConvention::ModelCausal
