@@ -76,7 +76,8 @@ Finding bubble(const Case& c) {
   const Layout& l = c.layout();
   if (!has_plain_bubble(l)) return kNothing;
   return {enough_micro_batches({static_cast<double>(c.estimate.micro_batches), l.pp, l.vp}),
-          fmt::format("{} micro-batches of {} chunks, {} stages", c.estimate.micro_batches, l.vp, l.pp)};
+          fmt::format("{} micro-batches of {} chunk{}, {} stages", c.estimate.micro_batches, l.vp, l.vp == 1 ? "" : "s",
+                      l.pp)};
 }
 
 Finding bubble_share(const Case& c) {
