@@ -102,6 +102,12 @@ std::vector<Schedule> schedule_choices(const Problem& problem, int pp) {
   return all;
 }
 
+std::vector<int> group_choices(const Problem& problem, int pp, Schedule schedule) {
+  if (problem.fixed.group) return {*problem.fixed.group};
+  if (schedule_row(schedule).passes != Passes::EachGroup) return {0};
+  return {0, 2 * pp, 4 * pp};
+}
+
 std::vector<int> shard_choices(const Problem& problem, const Layout& run) {
   // Copies that train apart share no states: each shards its own.
   if (const LocalUpdates& local = problem.training.local; local.any())

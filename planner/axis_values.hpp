@@ -55,6 +55,11 @@ struct OuterAxis {
 /// Without sharding there is nothing to divide.
 [[nodiscard]] std::size_t shards_under(const Problem& problem, int zero, const std::vector<int>& shards);
 
+/// Micro-batches that pass a chunk of an interleaved pipeline in a row: the fewest that it takes (0), twice and four
+/// times as many as stages. Twice as many hide the way around the ranks unless a hop takes longer than a pass, and
+/// every one more is held in memory. Rules leave out those that the micro-batches do not divide into.
+[[nodiscard]] std::vector<int> group_choices(const Problem& problem, int pp, Schedule schedule);
+
 /// Chunks that each rank of the family may hold under a schedule.
 [[nodiscard]] std::vector<int> chunks_per_rank(const Problem& problem, const Layout& family, Schedule schedule);
 

@@ -173,7 +173,8 @@ std::int64_t InnerSpace::runs(const Layout& family) {
     Layout run = family;
     for (const Schedule schedule : schedule_choices(problem_, pp)) {
       run.schedule = schedule;
-      all += count(chunks_per_rank(problem_, family, schedule)) * recomputes(run);
+      all += count(chunks_per_rank(problem_, family, schedule)) * count(group_choices(problem_, pp, schedule)) *
+             recomputes(run);
     }
     return all;
   });
@@ -195,8 +196,7 @@ std::int64_t visit_families(const Problem& problem, Tally& tally, std::int64_t m
 
 Layout run_of(const Problem& problem, const Layout& family, const Pipelining& run) {
   Layout layout = family;
-  layout.schedule = run.schedule, layout.vp = run.vp, layout.order = run.order;
-  layout.group = problem.fixed.group.value_or(0);
+  layout.schedule = run.schedule, layout.vp = run.vp, layout.order = run.order, layout.group = run.group;
   if (problem.fixed.chunk_layers) layout.chunk_layers = *problem.fixed.chunk_layers;
   return layout;
 }
@@ -207,13 +207,14 @@ std::vector<Pipelining> enumerate_runs(const Problem& problem, const Layout& fam
   const std::vector<AxisOrder> orders = order_choices(problem, family);
   for (const Schedule schedule : schedule_choices(problem, family.pp))
     for (const int vp : chunks_per_rank(problem, family, schedule))
-      for (const AxisOrder order : orders) {
-        layout.schedule = schedule, layout.vp = vp, layout.order = order;
-        if (const int rule = broken_rule(problem, layout, Level::Schedule); rule >= 0)
-          tally.reject(rule, inner.size(layout, Level::Schedule));
-        else
-          runs.push_back({schedule, vp, order});
-      }
+      for (const int group : group_choices(problem, family.pp, schedule))
+        for (const AxisOrder order : orders) {
+          layout.schedule = schedule, layout.vp = vp, layout.order = order, layout.group = group;
+          if (const int rule = broken_rule(problem, layout, Level::Schedule); rule >= 0)
+            tally.reject(rule, inner.size(layout, Level::Schedule));
+          else
+            runs.push_back({schedule, vp, order, group});
+        }
   return runs;
 }
 

@@ -17,11 +17,12 @@ struct Family {
   Layout layout{};  ///< with the axes above set
 };
 
-/// How a family can run: one entry per legal (schedule, vp, order).
+/// How a family can run: one entry per legal (schedule, vp, group, order).
 struct Pipelining {
   Schedule schedule = Schedule::OneFOneB;
   int vp = 1;
   AxisOrder order = AxisOrder::PipelineOutermost;
+  int group = 0;
 };
 /// One entry per legal (zero, shard).
 struct Sharding {

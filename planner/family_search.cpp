@@ -70,7 +70,8 @@ void FamilySearch::search_family(const Costed& family) {
     // No order changes the bounds, but who runs a layout and how it may shard hang on the order too. Less of either
     // makes no bound better, so that the other order's fate holds; with more of them it may not.
     const bool twin = before && before->schedule == run.schedule && before->vp == run.vp &&
-                      (before_runs_on != 0 || run_runs_on_ == 0) && shardings.among(*before_shardings);
+                      before->group == run.group && (before_runs_on != 0 || run_runs_on_ == 0) &&
+                      shardings.among(*before_shardings);
     if (!twin || fate == Fate::Searched) fate = judge_run(layout, shardings, family, least);
     before = run, before_runs_on = run_runs_on_, before_shardings = &shardings;
     if (fate == Fate::TooBig) too_big(layouts);

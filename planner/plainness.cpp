@@ -48,13 +48,13 @@ Plainness plainness(const Problem& problem, const Candidate& candidate) {
   const Layout& l = candidate.layout;
   const int layers = problem.model.depth();
   const bool pipeline = l.pp > 1;
-  return {
-      {std::popcount(candidate.switched), int(l.order != Layout{}.order), int(pipeline && !even(layers, l.pp)),
-       int(pipeline && !even(layers, l.pp * l.vp)), int(candidate.by_hand),
-       int(l.recompute.kind == RecomputeKind::Full), spread(problem, l), axes(l), int(pipeline && !common(l.schedule)),
-       int(l.tp > 1 && !l.sequence_parallel), int(!std::has_single_bit(static_cast<unsigned>(l.micro_batch))),
-       int(l.cp_kind == CpKind::Hybrid), recomputing(l.recompute), sharding(l), l.pp * l.vp},
-      candidate.score};
+  return {{std::popcount(candidate.switched), int(l.order != Layout{}.order), int(pipeline && !even(layers, l.pp)),
+           int(pipeline && !even(layers, l.pp * l.vp)), int(candidate.by_hand),
+           int(l.recompute.kind == RecomputeKind::Full), spread(problem, l), axes(l),
+           int(pipeline && !common(l.schedule)), int(l.group > 0), int(l.tp > 1 && !l.sequence_parallel),
+           int(!std::has_single_bit(static_cast<unsigned>(l.micro_batch))), int(l.cp_kind == CpKind::Hybrid),
+           recomputing(l.recompute), sharding(l), l.pp * l.vp},
+          candidate.score};
 }
 
 bool plainer(const Problem& problem, const Candidate& a, const Candidate& b) {

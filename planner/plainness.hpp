@@ -41,7 +41,7 @@ struct Plainness {
   /// that each hold the whole sequence; a micro-batch that is no power of two; context split in two ways at once; how
   /// much is recomputed (nothing, modules, all layers, some of them or several at once); how states are sharded
   /// (optimizer, weights too, in groups); pieces that the model is cut into, over all stages.
-  std::array<int, 15> counts{};
+  std::array<int, 16> counts{};
   Score score{};  ///< then the least memory, then the shortest step
 
   friend bool operator<(const Plainness& a, const Plainness& b);

@@ -57,6 +57,14 @@ struct Space {
           visit(layout);
   }
 
+  /// Interleaved micro-batches pass a chunk in the smallest groups, or in groups of two or four a stage.
+  void groups(Layout layout) const {
+    const int pp = layout.schedule == Schedule::Interleaved ? layout.pp : 0;
+    for (layout.group = 0; layout.group <= std::max(4 * pp, problem.fixed.group.value_or(0)); ++layout.group)
+      if (layout.group == 0 || layout.group == problem.fixed.group || layout.group == 2 * pp || layout.group == 4 * pp)
+        shardings(layout);
+  }
+
   void schedules(Layout layout) const {
     const AxisOrder usual = problem.fixed.order.value_or(AxisOrder::PipelineOutermost);
     layout.order = usual;
@@ -66,7 +74,7 @@ struct Space {
       for (layout.vp = 1; layout.vp <= problem.model.depth() + 2; ++layout.vp)
         for (const AxisOrder order : {AxisOrder::PipelineOutermost, AxisOrder::DataOutermost}) {
           layout.order = order;
-          if (has_chunks(layout) && (order == usual || both_orders(layout))) shardings(layout);
+          if (has_chunks(layout) && (order == usual || both_orders(layout))) groups(layout);
         }
     }
   }
@@ -141,7 +149,6 @@ struct Collector {
   }
 
   void run(Layout layout) {
-    layout.group = problem.fixed.group.value_or(0);  // the smallest, where the user says nothing
     if (!wanted(layout)) return;
     layout.chunk_layers = problem.fixed.chunk_layers.value_or(std::vector<int>{});
     if (!legal(layout)) return;

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
 
 #include "oracle/brute_search.hpp"
@@ -33,4 +34,24 @@ TEST_CASE("every layout of the space is found, pruned or rejected by a named rul
     const SearchStats stats = find_layouts(problem).stats;
     CHECK(stats.considered == count_space(problem));
   }
+}
+
+TEST_CASE("tensor ranks that each hold the whole sequence, which nobody searches, save next to nothing") {
+  std::mt19937 random(29);
+  int compared = 0;
+  for (int i = 0; i < 150; ++i) {
+    Problem problem = oracle::random_problem(random, 32);
+    problem.fixed = {};
+    const auto fastest = [&] {
+      const std::vector<Candidate> best = find_layouts(problem).ranking.best();
+      return best.empty() ? std::optional<Score>() : best.front().score;
+    };
+    const std::optional<Score> split = fastest();
+    problem.fixed.sequence_parallel = false;
+    const std::optional<Score> whole = fastest();
+    if (!split || !whole || problem.objective == Objective::Memory) continue;
+    ++compared;
+    CHECK(whole->step_time >= 0.98 * split->step_time);
+  }
+  CHECK(compared > 20);
 }
