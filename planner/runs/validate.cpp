@@ -51,7 +51,7 @@ ScoredRun score_run(const Run& run, const Catalogue& catalogue, const ValidateOp
   if (!built) return scored.reason = built.error().front().message, scored;
   const Estimate estimate = plan::estimate(built->problem, built->layout);
 
-  scored.terms = estimate.terms;
+  scored.terms = estimate.terms, scored.layout = built->layout;
   scored.fitted = run.status == "ok";
   scored.fits = estimate.peak <= estimate.capacity;
   if (run.status == "oom") return scored;
@@ -91,15 +91,30 @@ double kendall_tau(const std::vector<Compared>& group) {
   return pairs == 0 ? 0 : static_cast<double>(agree) / pairs;
 }
 
+/// Timed runs of one job, which differ in their layouts.
+struct RankedJob {
+  std::vector<Compared> times{};
+  std::vector<Layout> layouts{};
+  bool has_choice() const {
+    return std::adjacent_find(layouts.begin(), layouts.end(), std::not_equal_to<>()) != layouts.end();
+  }
+};
+
+/// A job is the same model, sequence and batch on as many GPUs, under the same software and kernels. Where all its runs
+/// share a layout there is none to choose.
 RankingScore ranking_score(const std::vector<const ScoredRun*>& runs) {
-  std::map<std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>, std::vector<Compared>> groups;
-  for (const ScoredRun* run : runs)
-    if (run->step_time)
-      groups[{run->run.model, run->run.seq.value_or(0), run->run.gpus.value_or(0), run->run.global_batch.value_or(0)}]
-          .push_back(*run->step_time);
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, std::string, std::string>, RankedJob> jobs;
+  for (const ScoredRun* scored : runs) {
+    if (!scored->step_time) continue;
+    const Run& run = scored->run;
+    RankedJob& job = jobs[{run.model, run.seq.value_or(0), run.gpus.value_or(0), run.global_batch.value_or(0),
+                           std::string(run.fact("release")), run.attention}];
+    job.times.push_back(*scored->step_time), job.layouts.push_back(scored->layout);
+  }
   std::vector<double> regrets, taus;
-  for (const auto& [key, group] : groups) {
-    if (group.size() < 2) continue;
+  for (const auto& [key, job] : jobs) {
+    if (!job.has_choice()) continue;
+    const std::vector<Compared>& group = job.times;
     const auto chosen = std::min_element(
         group.begin(), group.end(), [](const Compared& a, const Compared& b) { return a.predicted < b.predicted; });
     const auto fastest = std::min_element(group.begin(), group.end(),

@@ -28,6 +28,7 @@ struct ScoredRun {
   std::optional<Compared> step_time{};  ///< seconds
   std::optional<Compared> memory{};     ///< bytes, of the row's memory kind
   Terms terms{};                        ///< of the predicted step
+  Layout layout{};                      ///< that was predicted
   std::optional<bool> fits{};           ///< predicted, where the run says whether it did
   bool fitted = false;                  ///< measured
 };

@@ -8,11 +8,13 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "cli/request/run_files.hpp"
+#include "planner/layout_text.hpp"
 #include "planner/runs/validate.hpp"
 
 using namespace plan;
@@ -56,14 +58,16 @@ TEST_CASE("a suite's errors, choices and order are those of its rows, counted ag
     CAPTURE(suite);
     std::vector<double> errors, sizes, regrets, taus;
     std::map<std::string, std::vector<Compared>> jobs;
+    std::map<std::string, std::set<std::string>> layouts;  // in the words of `--layout`
     for (const ScoredRun& row : published().runs) {
       if (row.run.suite != suite || !row.step_time) continue;
       errors.push_back(row.step_time->predicted / row.step_time->measured - 1);
       sizes.push_back(std::abs(errors.back()));
       std::ostringstream job;
       job << row.run.model << ' ' << row.run.seq.value_or(0) << ' ' << row.run.gpus.value_or(0) << ' '
-          << row.run.global_batch.value_or(0);
+          << row.run.global_batch.value_or(0) << ' ' << row.run.fact("release") << ' ' << row.run.attention;
       jobs[job.str()].push_back(*row.step_time);
+      layouts[job.str()].insert(layout_flag(row.layout));
     }
     CHECK(score.step_time.n == static_cast<int>(errors.size()));
     if (!errors.empty()) {
@@ -73,7 +77,7 @@ TEST_CASE("a suite's errors, choices and order are those of its rows, counted ag
       CHECK(score.step_time.bias == doctest::Approx(mean_of(errors)));
     }
     for (const auto& [job, rows] : jobs) {
-      if (rows.size() < 2) continue;
+      if (layouts[job].size() < 2) continue;
       double chosen = 0, fastest = 0, least = 0;
       int order = 0, pairs = 0;
       for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -214,6 +214,33 @@ TEST_CASE("a row whose layout is open is scored on request alone, a repeated one
   CHECK(reason(true) == "the same measurement as another row");
 }
 
+TEST_CASE("layouts are ranked within one job, one release and one kernel, where there is a choice") {
+  Catalogue catalogue;
+  catalogue.model = [](std::string_view) { return std::optional<Model>(); };
+  catalogue.cluster = [](std::string_view, int, int) { return std::optional(oracle::plain_cluster()); };
+  Run run = megatron_run(2);
+  run.status = "ok", run.suite = "s", run.quality = "A", run.step_time_s = 1;
+  Run other = run;
+  other.tp = 4, other.step_time_s = 1.5;
+  const auto ranking = [&](const std::vector<Run>& runs) {
+    const Validation all = validate(runs, catalogue);
+    for (const ScoredRun& one : all.runs) REQUIRE(one.step_time);
+    return all.suites.at("s").ranking;
+  };
+  const double first = validate(std::vector<Run>{run}, catalogue).runs[0].step_time->predicted;
+  const double second = validate(std::vector<Run>{other}, catalogue).runs[0].step_time->predicted;
+  REQUIRE(first != second);
+  const RankingScore both = ranking({run, other});
+  CHECK(both.groups == 1);
+  CHECK(both.median_regret == doctest::Approx(first < second ? 0 : 0.5));
+  CHECK(both.kendall_tau == (first < second ? 1 : -1));
+  CHECK(ranking({run, run}).groups == 0);
+  other.facts = {{"release", "26.04"}};
+  CHECK(ranking({run, other}).groups == 0);
+  other.facts.clear(), other.attention = "unfused";
+  CHECK(ranking({run, other}).groups == 0);
+}
+
 TEST_CASE("expert parallelism that a run does not state is the fastest that fits, and such a run fits no constant") {
   Run run = megatron_run(2);
   run.status = "ok";
