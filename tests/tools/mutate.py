@@ -1,33 +1,38 @@
 #!/usr/bin/env python3
 """mutate.py: which changes of the program would no test notice?
 
-Changes one operator, comparison, constant, line or axis at a time in a copy of the tree, builds what depends on it, and
-runs the tests of its folder, then those of the folders above: first the cases of all of them that take under a second,
-then the others, until one fails. A change that some test notices is killed; one that none notices survives and is printed
-with its place. The score is killed / (killed + survived).
+Draws changes of one operator, comparison, constant, line or axis each, writes a round of them into copies of the files
+that hold them, each behind a switch, and compiles and links those with what build/ holds of everything else. The tests
+then run once with nothing switched on, and note which case comes by which change; then every change is switched on in
+turn, and the cases that come by it run, quick ones first, those of its folder before those of the folders above, until
+one fails. A change that some test notices is killed; one that none notices, or comes by, survives and is printed with its
+place. The score is killed / (killed + survived).
 
-  tests/tools/mutate.py --count 200                    a night: 200 changes, at most 3 a file
+  tests/tools/mutate.py --count 200                    200 changes, at most 3 a file
   tests/tools/mutate.py --minutes 10                   a sample, as CI takes it
   tests/tools/mutate.py --folder formulas --seed 7     one folder
   tests/tools/mutate.py --replay formulas/gemm.cpp:46  every change of one line
   tests/tools/mutate.py --list --folder presets        the changes that would be tried, to read
 
-The same seed draws the same changes. What a compiler refuses does not count. Survivors may be equivalent to what they
-replace: read them.
+The same seed draws the same changes. What a compiler refuses does not count, nor does what it must know itself and cannot
+be switched (the size of a type, a case label, what a static_assert reads): such changes are counted as not tried.
+Survivors may be equivalent to what they replace: read them.
 """
 import argparse
+import concurrent.futures
 import itertools
 import json
 import os
-import random
 import re
-import resource
+import shlex
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
+
+import mutants
+from mutant_tests import Tests, Trial
+from mutants import FOLDERS
 
 # Tests that see a folder, its own first, by ctest's names.
 TESTS = {
@@ -38,345 +43,263 @@ TESTS = {
     "cli/launch": ["launch", "frameworks", "hostile_launch", "cli"],
     "cli": ["cli", "launch", "logs", "hostile", "faulty_runs"],
 }
-IDLE = 60  # seconds on the clock for which a program of tests may wait for something without running
-SLOW = 1.0  # seconds of a case, from which on it waits until every quicker one has passed
-FOLDERS = ["formulas", "planner", "presets", "hwprobe", "cli/launch", "cli"]
-OPERATORS = [
-    (r"(?<![<>=!+\-*/&|:])<(?![<=])(?= )", ["<=", ">"]), (r"(?<=\s)>(?=\s)", [">=", "<"]), (r"<=(?!>)", ["<", ">"]),
-    (r"(?<!-)>=", [">", "<"]), (r"==", ["!="]), (r"!=", ["=="]), (r"&&", ["||"]), (r"\|\|", ["&&"]),
-    (r"(?<=\s)\+(?=\s)", ["-"]), (r"(?<=\s)-(?=\s)", ["+"]), (r"(?<=\s)\*(?=\s)", ["/"]), (r"(?<=\s)/(?=\s)", ["*"]),
-    (r"\btrue\b", ["false"]), (r"\bfalse\b", ["true"]), (r"\bstd::min\b", ["std::max"]), (r"\bstd::max\b", ["std::min"]),
-    (r"\.tp\b", [".pp"]), (r"\.pp\b", [".tp"]), (r"\.cp\b", [".dp"]), (r"\.dp\b", [".cp"]),
-    (r"(?<![\w.\"'])(?<!\de[+-])\d[\d']*(?![\w.\"'])", None),  # constants: see other_constants
-]
-# Places where a change says nothing of the tests: room that is set aside, the size of a buffer of characters, what stands
-# in front of a string (text + "x" compiles with no other sign), the size in the type of an array, and how long a loop
-# sleeps before it looks again.
-NO_EFFECT = [r"\.reserve\(.*", r"\bchar \w+\[[^\]]*\]", r"\barray<[^<>]*, \d+>", r"[+*/-] (?=\")", r'(?<=") [+*/-]',
-             r"\bsleep_for\(.*"]
-STATEMENT = re.compile(r"^\s+(?!return|const|auto|for|if|else|case|break|continue|using|std::|struct)[\w.>\-:\[\]()]+"
-                       r"( [+\-*/|&]?= |\().*;\s*$")
+ROUND = 200  # changes that are compiled at once: each round runs all tests once
+TOOLS = os.path.dirname(os.path.abspath(__file__))
 
 
-def folder_of(path):
-    if path.startswith("cli/launch/"):
-        return "cli/launch"
-    return path.split("/")[0]
+def done(words, folder):
+    """Whether a command ends well, and what it says."""
+    run = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                         text=True, errors="replace")
+    return run.returncode == 0, run.stdout
 
 
-def code_of(line):
-    """The line with comments and strings blanked out, position by position."""
-    line = re.sub(r'"(\\.|[^"\\])*"', lambda m: '"' + "~" * (len(m.group()) - 2) + '"', line)
-    line = re.sub(r"'(\\.|[^'\\])'", lambda m: "~" * len(m.group()), line)
-    return re.sub(r"//.*", lambda m: "~" * len(m.group()), line)
+class Build:
+    """What a build folder of the tree holds, and beside it, in `scratch`, the files that are changed, their objects, and
+    the programs linked from both."""
+
+    def __init__(self, source, folder, scratch, flags):
+        self.source, self.folder, self.scratch, self.flags = source, folder, scratch, flags
+
+    def prepare(self, tests):
+        """Brings the build folder up to date, and compiles what is the same in every round."""
+        if not os.path.exists(os.path.join(self.folder, "CMakeCache.txt")):
+            options = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+            subprocess.run(["cmake", "-S", self.source, "-B", self.folder, "-G", "Ninja"] + options, check=True,
+                           stdout=subprocess.DEVNULL)
+        self.targets = ["plan"] + ["test_" + test for test in tests]
+        good, output = done(["cmake", "--build", self.folder, "--target"] + self.targets, self.source)
+        if not good:
+            sys.exit(output + "mutate.py: the tree as it is does not build")
+        if not os.path.exists(os.path.join(self.folder, "build.ninja")):
+            sys.exit(f"mutate.py: {self.folder} was not configured for Ninja")
+        self.links = {target: self.command_of(target) for target in self.targets}
+        database = json.load(open(os.path.join(self.folder, "compile_commands.json")))
+        self.compiled = {}  # object -> words of its command
+        cached = ["ccache"] if shutil.which("ccache") else []
+        for entry in database:
+            words = cached + shlex.split(entry["command"])
+            self.compiled[words[words.index("-o") + 1]] = words
+        for name in ("sources", "objects", "programs"):
+            shutil.rmtree(os.path.join(self.scratch, name), ignore_errors=True)
+            os.makedirs(os.path.join(self.scratch, name))
+        main = next(words for name, words in self.compiled.items() if "/plan_test_main.dir/" in name)
+        self.main, self.switch = self.object("mutants_main"), self.object("mutants")
+        works = [(main, os.path.join(TOOLS, "mutants_main.cpp"), self.main),
+                 (main, os.path.join(TOOLS, "mutants.cpp"), self.switch)]
+        # Tests that start the program start the one in `scratch`.
+        self.starting = {}
+        for name in set(re.findall(r"\S+\.o\b", " ".join(self.links.values()))):
+            words = self.compiled.get(name, [])
+            if any(word.startswith("-DPLAN_BINARY=") for word in words) and "PLAN_BINARY" in open(words[-1]).read():
+                self.starting[name] = self.object(name)
+                words = [f'-DPLAN_BINARY="{self.program("plan")}"' if word.startswith("-DPLAN_BINARY=") else word
+                         for word in words]
+                works.append((words, words[-1], self.starting[name]))
+        return works
+
+    def command_of(self, target):
+        """The line that links a program."""
+        return subprocess.run(["ninja", "-C", self.folder, "-t", "commands", target], check=True, capture_output=True,
+                              text=True).stdout.strip().split("\n")[-1]
+
+    def object(self, name):
+        return os.path.join(self.scratch, "objects", name.replace("/", "+") + ".o")
+
+    def program(self, target):
+        return os.path.join(self.scratch, "programs", target)
+
+    def compile(self, words, path, to):
+        """Whether a file compiles by the command of another; `to` names the object, or is None."""
+        words = words[:words.index("-o")] + words[words.index("-o") + 2:-2]  # ends with -c and the file
+        ending = ["-o", to, "-c", path] if to else ["-fsyntax-only", path]
+        hot = ["-O1"] if re.search(r"/sources/(formulas|planner)\+", path) else []  # where searches spend their time
+        return done(words + self.flags.split() + hot + ["-w", "-include", os.path.join(TOOLS, "mutants.hpp")] + ending,
+                    self.folder)[0]
+
+    def object_of(self, path):
+        """The object of a file of the tree among those of the program."""
+        full = os.path.join(self.source, path)
+        return next((name for name, words in self.compiled.items()
+                     if words[-1] == full and not name.startswith("tests/")), None)
+
+    def link(self, target, changed):
+        """Links a program; `changed` gives the objects of changed files by those that they replace. One of a library goes
+        before it: the linker then takes no other from there."""
+        line = self.links[target]
+        for name, instead in itertools.chain(changed.items(), self.starting.items()):
+            line = re.sub(r"(?<=\s)" + re.escape(name) + r"(?=\s)", instead, line)
+        line = line.replace("tests/libplan_test_main.a", self.main)
+        of_library = [instead for name, instead in changed.items() if self.library(name) + " " in line + " "]
+        line = re.sub(r" -o \S+", lambda m: " ".join([""] + of_library + [self.switch, "-o", self.program(target)]), line)
+        return done(["sh", "-c", line], self.folder)
+
+    def library(self, name):
+        folder, _, rest = name.partition("/CMakeFiles/")
+        return f" {folder}/lib{rest.split('.dir/')[0]}.a"
 
 
-def raw_lines(lines):
-    """The numbers of the lines that a raw string of several lines covers: text of scripts and of pages, whose minus signs
-    and sizes of type are no arithmetic."""
-    text, inside = "\n".join(lines), set()
-    for found in re.finditer(r'R"([^()\s]*)\(.*?\)\1"', text, re.S):
-        first = text.count("\n", 0, found.start()) + 1
-        last = first + found.group().count("\n")
-        inside |= set(range(first, last + 1)) if last > first else set()
-    return inside
+def stages(mutant):
+    """(test, which of its cases) in the order in which a change is tried on them."""
+    return [(name, kind) for kind in ("quick", "slow", "kept") for name in TESTS[mutant.folder]]
 
 
-def other_constants(code, match):
-    """What a constant becomes. Small ones are counts and places, where one more is a mistake that people make; of large
-    ones, which are limits, sizes and measured constants, one more in thousands is no other program: they are doubled. No
-    oracle knows what was measured to the digit, but twice as much is wrong by any: a GPU that was measured is priced as if
-    it had not been (tests/presets/unmeasured_test.cpp), published runs are predicted (acceptance), and a limit stands in
-    the manual. One that survives doubled is held by nothing, and belongs into a preset with its source or under a
-    property. Decimal fractions and exponents stay: a tolerance of 1e-7 in place of 1e-6 is no other program either. A lone
-    minus one is a word for nothing, which minus two is, too."""
-    value = int(match.group().replace("'", ""))
-    nothing = value == 1 and re.search(r"(return|[=?:,(]) -$", code[:match.start()])
-    return ([] if nothing else [str(value + 1 if value <= 16 else 2 * value)]) + (["0"] if value > 0 else [])
+class Rounds:
+    """Tries changes, some at once."""
 
+    def __init__(self, build, tests, jobs):
+        self.build, self.tests, self.jobs = build, tests, jobs
+        self.pool = concurrent.futures.ThreadPoolExecutor(jobs)
+        self.invalid, self.not_tried = [], []
 
-# A comparison with and without "or equal".
-BOUNDARIES = {("<", "<="), ("<=", "<"), (">", ">="), (">=", ">")}
+    def write(self, path, text):
+        there = os.path.join(self.build.scratch, "sources", path.replace("/", "+"))
+        with open(there, "w") as file:
+            file.write(text)
+        return there
 
+    def alone(self, mutant, text, words, instead=None):
+        """Whether a change compiles with no other: switched, or for good."""
+        if instead is None:
+            instead = mutants.switched(text, [mutant])[0]
+        there = self.write(f"{mutant.id}-{mutant.path}", instead)
+        good = self.build.compile(words, there, None)
+        os.remove(there)
+        return good
 
-def at_fraction(code, match, other):
-    """Whether a comparison is with a decimal fraction that binary has not, and changes at that number alone: no measured
-    time and no share is equal to it to the last bit. What is multiplied by one, or one like 0.5, may be."""
-    if (match.group(), other) not in BOUNDARIES:
-        return False
-    number = r"(\d[\d']*\.\d+(?:e[+-]?\d+)?)"
-    found = (re.match(r"\s*" + number + r"(?=\s*($|[;,)?:]|&&|\|\|))", code[match.end():]) or
-             re.search(r"(?:[(,;:?=]|&&|\|\||return)\s*" + number + r"\s*$", code[:match.start()]))
-    return found is not None and (float(found[1].replace("'", "")) * 2 ** 20) % 1 != 0
-
-
-def unreachable(lines, number):
-    """Whether a line stands behind a switch that returns in every case: compilers want it, and nothing runs it."""
-    before = lines[number - 2] if number > 1 else ""
-    if not lines[number - 1].lstrip().startswith("return") or before.strip() != "}":
-        return False
-    margin = before[:before.index("}")]
-    inside = []
-    for line in reversed(lines[:number - 2]):
-        if line.startswith(margin + "switch ("):
-            return not any(re.match(r"\s*(default:|break;)", other) or "break;" in other for other in inside)
-        if not line.startswith(margin + " "):
-            return False
-        inside.append(line)
-    return False
-
-
-def filled_next(lines, number):
-    """Whether the variable that this line begins with a number is filled before it is read: by from_chars on one of the
-    next two lines, or by a reader in the condition of the next one."""
-    name = re.match(r"\s*[\w:]+ (\w+) = \d+;", lines[number - 1])
-    return name is not None and (
-        re.search(r"from_chars\(.*\b" + name[1] + r"\)", " ".join(lines[number:number + 2])) or
-        re.match(r"\s*if \((!?\w+\.)?(quantity|number|integer)\([^,]*, " + name[1] + r"\b", " ".join(lines[number:number + 1])))
-
-
-def mutants_of(path, number, lines):
-    """Every (path, line number, new line) that one line gives."""
-    line = lines[number - 1]
-    code = code_of(line)
-    if unreachable(lines, number) or filled_next(lines, number):
-        return
-    for pattern in NO_EFFECT:
-        code = re.sub(pattern, lambda m: "~" * len(m.group()), code)
-    if code.lstrip().startswith(("#", "static_assert", "template", "namespace", "using", "///")) or "\\" == code.rstrip()[-1:]:
-        return
-    for pattern, others in OPERATORS:
-        for match in re.finditer(pattern, code):
-            if match.group() == "<" and re.search(r"[\w>]\s*$", code[:match.start()]) and "template" in code:
-                continue
-            choices = others
-            if choices is None:
-                choices = other_constants(code, match)
-            for other in choices:
-                if at_fraction(code, match, other):
+    def written(self, work):
+        """(the object that the changes of one file replace, its replacement, the changes in it, those that wait)."""
+        path, changes = work
+        text = open(os.path.join(self.build.source, path)).read()
+        name = self.build.object_of(path)
+        if name is None:  # not part of this build
+            self.not_tried += changes
+            return None
+        words, instead = self.build.compiled[name], self.build.object(name)
+        for attempt in range(2):
+            switched, late = mutants.switched(text, changes)
+            within = [m for m in changes if m not in late]
+            if within and self.build.compile(words, self.write(path, switched), instead):
+                return name, instead, within, late
+            if attempt or not within:
+                break
+            for mutant in list(changes):
+                if self.alone(mutant, text, words):
                     continue
-                yield path, number, line[:match.start()] + other + line[match.end():]
-    if STATEMENT.match(line) and "~" not in code:
-        yield path, number, re.sub(r"\S.*", ";", line, count=1)
-
-
-def ticks_of(session):
-    """What the processes of a session have run by now, in ticks of the clock, those among them that ended included."""
-    ticks = 0
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            fields = open(f"/proc/{name}/stat").read().rpartition(")")[2].split()
-        except OSError:  # it ended meanwhile
-            continue
-        if int(fields[3]) == session:
-            ticks += sum(map(int, fields[11:15]))
-    return ticks
-
-
-class Tree:
-    """A copy of the sources with a build of its own, kept from run to run."""
-
-    def __init__(self, source, root, jobs, scale, flags):
-        self.source, self.root, self.jobs, self.flags = source, root, jobs, flags
-        self.build_folder = os.path.join(root, "build")
-        self.tree = os.path.join(root, "tree")
-        self.env = dict(os.environ, PLAN_TEST_SCALE=scale, UBSAN_OPTIONS="halt_on_error=1")
-
-    def make(self):
-        os.makedirs(self.tree, exist_ok=True)
-        names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=self.source, check=True,
-                               capture_output=True, text=True).stdout.split("\n")
-        for name in filter(None, names):
-            here, there = os.path.join(self.source, name), os.path.join(self.tree, name)
-            if not os.path.isfile(here):
-                continue
-            if os.path.exists(there) and open(here, "rb").read() == open(there, "rb").read():
-                continue
-            os.makedirs(os.path.dirname(there), exist_ok=True)
-            shutil.copy(here, there)
-        options = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=" + self.flags, "-DPLAN_HOT=-O1", "-DPLAN_CUDA=OFF",
-                   "-DPLAN_HIP=OFF"]
-        if shutil.which("ccache"):
-            options.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
-        subprocess.run(["cmake", "-S", self.tree, "-B", self.build_folder, "-G", "Ninja"] + options, check=True,
-                       stdout=subprocess.DEVNULL)
-
-    def build(self, tests):
-        """Whether `plan`, which some tests start, and the programs of these tests can be built."""
-        targets = ["plan"] + ["test_" + test for test in tests]
-        return subprocess.run(["cmake", "--build", self.build_folder, "--parallel", str(self.jobs), "--target"] + targets,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
-
-    def commands(self):
-        """name -> (words, folder) of the tests of ctest whose programs are built."""
-        listed = subprocess.run(["ctest", "--test-dir", self.build_folder, "--show-only=json-v1"], check=True,
-                                capture_output=True, text=True).stdout
-        return {test["name"]: (test["command"],
-                               next(p["value"] for p in test["properties"] if p["name"] == "WORKING_DIRECTORY"))
-                for test in json.loads(listed)["tests"] if "command" in test}
-
-    def run(self, command, words, limit):
-        """Exit status and output of a program of tests. One of whose processes runs for more than `limit` seconds of CPU
-        fails: seconds on the clock would call a change noticed because the machine was busy. One that waits for ever
-        fails too: for IDLE seconds neither it nor what it started has run at all."""
-        def bounded():
-            resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit)))
-
-        with tempfile.TemporaryFile("w+", errors="replace") as output:
-            run = subprocess.Popen(command[0] + words, cwd=command[1], env=self.env, stdout=output, text=True,
-                                   stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, preexec_fn=bounded,
-                                   start_new_session=True)
-            ran, since = -1, time.time()
-            while True:
-                try:
-                    status = run.wait(timeout=2)
-                    break
-                except subprocess.TimeoutExpired:
-                    now = ticks_of(run.pid)
-                    if now != ran:
-                        ran, since = now, time.time()
-                    elif time.time() - since > IDLE:
-                        os.killpg(run.pid, signal.SIGKILL)
-                        run.wait()
-                        return 1, ""
-            output.seek(0)
-            return status, output.read()
-
-    def write(self, path, lines):
-        with open(os.path.join(self.tree, path), "w") as file:
-            file.write("\n".join(lines))
-
-
-def drawn(source, folders, seed, replay):
-    """(folder, path, line number, new line) in the order in which they are tried: folders in turn, files at random, at
-    most three a file."""
-    random_ = random.Random(seed)
-    pools = {folder: [] for folder in folders}
-    for top in sorted({folder.split("/")[0] for folder in folders}):
-        for base, _, files in sorted(os.walk(os.path.join(source, top))):
-            for name in sorted(files):
-                path = os.path.relpath(os.path.join(base, name), source)
-                if not name.endswith(".cpp") or "/cuda/" in path or folder_of(path) not in pools:
+                mutant.convert = re.fullmatch(r"[\d']+", mutant.other) is not None
+                if mutant.convert and self.alone(mutant, text, words):
                     continue
-                mutants = []
-                lines = open(os.path.join(source, path)).read().split("\n")
-                raw = raw_lines(lines)
-                for number in range(1, len(lines) + 1):
-                    if number not in raw and replay in (None, f"{path}:{number}"):
-                        mutants += list(mutants_of(path, number, lines))
-                random_.shuffle(mutants)
-                pools[folder_of(path)] += mutants if replay else mutants[:3]
-    for pool in pools.values():
-        random_.shuffle(pool)
-    while any(pools.values()):
-        for folder in folders:
-            if pools[folder]:
-                yield (folder,) + pools[folder].pop()
+                lines = text.split("\n")
+                lines[mutant.number - 1] = mutant.changed()
+                (self.not_tried if self.alone(mutant, text, words, "\n".join(lines)) else self.invalid).append(mutant)
+                changes.remove(mutant)
+        self.not_tried += changes
+        return None
+
+    def prepare(self, changes):
+        """Writes, compiles and links changes. Those that can be tried, and those that must wait for another round because
+        they stand in the middle of another."""
+        by_file = {}
+        for mutant in changes:
+            by_file.setdefault(mutant.path, []).append(mutant)
+        within, late, replaced = [], [], {}
+        for result in self.pool.map(self.written, by_file.items()):
+            if result:
+                name, instead, some, others = result
+                replaced[name] = instead
+                within += some
+                late += others
+        within.sort(key=lambda m: m.id)
+        needed = sorted({test for mutant in within for test in TESTS[mutant.folder]})
+        for good, output in self.pool.map(lambda target: self.build.link(target, replaced),
+                                          ["plan"] + ["test_" + test for test in needed]):
+            if not good:
+                sys.exit(output + "mutate.py: the changed program does not link")
+        return within, late
 
 
-class Cases:
-    """The cases of one program of tests, the quick ones apart from the slow."""
-
-    def __init__(self, tree, name, command):
-        self.tree, self.command = tree, command
-        start = resource.getrusage(resource.RUSAGE_CHILDREN)
-        status, output = tree.run(command, ["--duration=true"], 3600)
-        end = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if status != 0:
-            sys.exit(f"mutate.py: {name} fails as it is")
-        self.limit = 3 * (end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime) + 20
-        times = re.findall(r"^([0-9.]+) s: (.*)$", output, re.M)
-        self.slow = [name for seconds, name in times if float(seconds) > SLOW]
-
-    def passes(self, slow):
-        """Whether the quick cases, or the slow ones, pass."""
-        if slow and not self.slow:
-            return True
-        # A comma separates names, and a backslash says that it does not. Two words of one kind are not one list.
-        names = [name.replace(",", "\\,") for name in self.slow]
-        others = [word for word in self.command[0] if not word.startswith("-tce=")]
-        left_out = [word[len("-tce="):] for word in self.command[0] if word.startswith("-tce=")]
-        words = ["--abort-after=1", "--no-breaks=true"]
-        words += ["-tc=" + ",".join(names)] if slow else []
-        left_out += [] if slow else names
-        words += ["-tce=" + ",".join(left_out)] if left_out else []
-        return self.tree.run((others, self.command[1]), words, self.limit)[0] == 0
+def report(options, folders, outcomes, undecided, rounds):
+    """Prints the figures, and gives the score, in which a change that time left undecided counts as one that survived:
+    what is noticed is noticed early."""
+    count = sum(map(len, (outcomes, undecided, rounds.invalid, rounds.not_tried)))
+    print(f"\nseed {options.seed}: {count} changes, {len(rounds.invalid)} do not compile, {len(rounds.not_tried)} are "
+          f"not tried, for they cannot be switched, {len(undecided)} are undecided, for time was up\n")
+    print(f"{'folder':<12} killed survived undecided not tried  score")
+    score = None
+    for name in folders + ["all"]:
+        mine = [killer for mutant, killer in outcomes if name in ("all", mutant.folder)]
+        late, left = (sum(name in ("all", m.folder) for m in some) for some in (undecided, rounds.not_tried))
+        k = sum(killer is not None for killer in mine)
+        score = k / (len(mine) + late) if mine else None
+        print(f"{name:<12} {k:6} {len(mine) - k:8} {late:9} {left:9}  " + (f"{100 * score:4.0f} %" if mine else "     -"))
+    return score
 
 
-def killer_of(tree, cases, names):
-    """The tests that notice the change that is in the tree, or None; False where it does not compile."""
-    for slow in (False, True):
-        for name in names:
-            if not slow and not tree.build([name]):
-                return False
-            if not cases[name].passes(slow):
-                return name
-    return None
-
-
-def main():
+def arguments():
+    """What was asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", default="1", help="any word")
     parser.add_argument("--count", type=int, default=10 ** 6)
     parser.add_argument("--skip", type=int, default=0, help="the first so many of them were tried before")
     parser.add_argument("--verbose", action="store_true", help="say of every change what became of it")
-    parser.add_argument("--minutes", type=float, default=10 ** 6, help="no new change is begun after so many")
+    parser.add_argument("--minutes", type=float, default=10 ** 6, help="what is not decided after so many stays so")
     parser.add_argument("--folder", action="append", choices=FOLDERS)
     parser.add_argument("--replay", help="FILE:LINE")
     parser.add_argument("--list", action="store_true", help="print the changes that would be tried, and try none")
+    parser.add_argument("--build", default="build", help="of the tree as it is; brought up to date")
     parser.add_argument("--scratch", default="build-mutate")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--scale", default="0.1", help="PLAN_TEST_SCALE")
-    parser.add_argument("--flags", default="-O0 -g0", help="of the compiler; -O2 pays when many changes are tried")
+    parser.add_argument("--flags", default="-O0 -g0", help="of the compiler, for the files that are changed")
     parser.add_argument("--least", type=float, default=0, help="fail below this share of killed changes (0.85)")
-    options = parser.parse_args()
-    source = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
-    if options.list:
-        for _, path, number, changed in itertools.islice(
-                drawn(source, options.folder or FOLDERS, options.seed, options.replay), options.skip, options.count):
-            before = open(os.path.join(source, path)).read().split("\n")[number - 1]
-            print(f"{path}:{number}\n  - {before.strip()}\n  + {changed.strip()}")
-        return
-    tree = Tree(source, os.path.realpath(options.scratch), os.cpu_count() or 2, options.scale, options.flags)
-    folders = options.folder or FOLDERS
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    source, folders = os.path.realpath(os.path.join(TOOLS, "../..")), options.folder or FOLDERS
     begun = time.time()
-    tree.make()
+    drawn = itertools.islice(mutants.drawn(source, folders, options.seed, options.replay), options.skip, options.count)
+    if options.list:
+        for mutant in drawn:
+            print(mutant)
+        return
+    build = Build(source, os.path.realpath(options.build), os.path.realpath(options.scratch), options.flags)
     needed = sorted({test for folder in folders for test in TESTS[folder]})
-    if not tree.build(needed):
-        sys.exit("mutate.py: the tree as it is does not build")
-    commands = tree.commands()
-    cases = {name: Cases(tree, name, commands[name]) for name in needed}
-    killed, survived = {f: 0 for f in folders}, {f: 0 for f in folders}
-    tried = invalid = 0
-    for folder, path, number, changed in drawn(source, folders, options.seed, options.replay):
-        if tried >= options.count or time.time() - begun > 60 * options.minutes:
+    works = build.prepare(needed)
+    listed = subprocess.run(["ctest", "--test-dir", build.folder, "--show-only=json-v1"], check=True, capture_output=True,
+                            text=True).stdout
+    env = dict(os.environ, PLAN_TEST_SCALE=options.scale, UBSAN_OPTIONS="halt_on_error=1")
+    tests = {test["name"]: Tests(build, test["name"], test["command"],
+                                 next(p["value"] for p in test["properties"] if p["name"] == "WORKING_DIRECTORY"), env)
+             for test in json.loads(listed)["tests"] if test["name"] in needed}
+    rounds = Rounds(build, tests, options.jobs)
+    if not all(rounds.pool.map(lambda work: build.compile(*work), works)):
+        sys.exit("mutate.py: the switch does not compile")
+    outcomes, undecided, late, ids = [], [], [], itertools.count()
+    in_time = lambda: time.time() - begun < 60 * options.minutes
+
+    def tell(mutant, killer):
+        outcomes.append((mutant, killer))
+        if options.verbose or killer is None:
+            met = any(mutant.id in tests[name].met for name in TESTS[mutant.folder])
+            print(f"killed by {killer}" if killer else "survived" if met else "no test comes by", mutant, flush=True)
+
+    size = min(ROUND, max(1, int(5 * options.minutes)))  # as many as are decided in that time
+    while in_time():
+        some = late + list(itertools.islice(drawn, size - len(late)))
+        if not some:
             break
-        tried += 1
-        if tried <= options.skip:
-            continue
-        lines = open(os.path.join(source, path)).read().split("\n")
-        before, lines[number - 1] = lines[number - 1], changed
-        tree.write(path, lines)
-        killer = killer_of(tree, cases, TESTS[folder])
-        lines[number - 1] = before
-        tree.write(path, lines)
-        if killer is False:
-            invalid += 1
-        elif killer:
-            killed[folder] += 1
-        else:
-            survived[folder] += 1
-        if not killer and killer is not False or options.verbose:
-            what = "survived" if killer is None else f"killed by {killer}" if killer else "does not compile"
-            print(f"{what} {path}:{number}\n  - {before.strip()}\n  + {changed.strip()}", flush=True)
-    tried -= min(tried, options.skip)
-    print(f"\nseed {options.seed}: {tried} changes, {invalid} do not compile\n")
-    print(f"{'folder':<12} killed survived  score")
-    for name in folders + ["all"]:
-        k = sum(killed.values()) if name == "all" else killed[name]
-        s = sum(survived.values()) if name == "all" else survived[name]
-        print(f"{name:<12} {k:6} {s:8}  " + (f"{100 * k / (k + s):4.0f} %" if k + s else "     -"))
-    total = sum(killed.values()) + sum(survived.values())
-    sys.exit(1 if total and sum(killed.values()) / total < options.least else 0)
+        for mutant in some:
+            mutant.id = next(ids)
+        within, late = rounds.prepare(some)
+        if options.verbose:
+            print(f"{len(within)} changes are written after {time.time() - begun:.0f} s", flush=True)
+        undecided += Trial(tests, within, stages, in_time, tell).run(options.jobs)
+    for mutant in rounds.not_tried:
+        print("not tried", mutant)
+    score = report(options, folders, outcomes, undecided, rounds)
+    sys.exit(1 if score is not None and score < options.least else 0)
 
 
 if __name__ == "__main__":

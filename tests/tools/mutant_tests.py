@@ -1,0 +1,173 @@
+"""mutant_tests.py: programs of tests as mutate.py runs them: which case comes by which change, and whether it fails when
+that change is switched on.
+"""
+import contextlib
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+IDLE = 60  # seconds on the clock for which a program of tests may wait for something without running
+SLOW = 1.0  # seconds of a case, from which on it waits until every quicker one has passed
+MEMORY = 4 << 30  # bytes of a process of tests
+
+
+def ticks_of(session):
+    """What the processes of a session have run by now, in ticks of the clock, those among them that ended included."""
+    ticks = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fields = open(f"/proc/{name}/stat").read().rpartition(")")[2].split()
+        except OSError:  # it ended meanwhile
+            continue
+        if int(fields[3]) == session:
+            ticks += sum(map(int, fields[11:15]))
+    return ticks
+
+
+def case_words(names):
+    """What chooses cases. A comma separates names, and a backslash says that it does not."""
+    return ["-tc=" + ",".join(re.sub(r"([\\,])", r"\\\1", name) for name in names)]
+
+
+class Tests:
+    """One program of tests: how it is run, how long each case takes, and which change each comes by."""
+
+    def __init__(self, build, name, command, folder, env):
+        self.name, self.folder, self.env, self.scratch = name, folder, env, build.scratch
+        self.command = [build.program("test_" + name)] + command[1:]
+        self.times, self.met = {}, {}
+
+    def run(self, words, extra, limit=3600):
+        """Exit status and output. A process that runs for more than `limit` seconds of CPU fails: seconds on the clock
+        would call a change noticed because the machine was busy. One that waits for ever fails too: for IDLE seconds
+        neither it nor what it started has run at all. So does one that fills the memory."""
+        def bounded():
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+        with tempfile.TemporaryFile("w+", errors="replace") as out:
+            run = subprocess.Popen(self.command + words, cwd=self.folder, env=dict(self.env, **extra), stdout=out,
+                                   stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, preexec_fn=bounded,
+                                   start_new_session=True)
+            ran, since, status = -1, time.time(), None
+            while status is None:
+                try:
+                    status = run.wait(timeout=2)
+                except subprocess.TimeoutExpired:
+                    now = ticks_of(run.pid)
+                    if now != ran:
+                        ran, since = now, time.time()
+                    elif time.time() - since > IDLE:
+                        status = 1
+            with contextlib.suppress(ProcessLookupError):  # what it left behind, or itself
+                os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+            out.seek(0)
+            return status, out.read()
+
+    def look(self):
+        """Runs all cases with nothing switched on."""
+        log = os.path.join(self.scratch, "met-" + self.name)
+        open(log, "w").close()
+        status, output = self.run(["--duration=true"], {"PLAN_MUTANT_LOG": log})
+        if status != 0:  # once more, for what fails once may be the machine's doing
+            blocks = [block for block in re.split(r"^={79}$", output, flags=re.M) if " ERROR:" in block]
+            names = [name for block in blocks for name in re.findall(r"^TEST CASE:  (.*)$", block, re.M)]
+            status, again = self.run(case_words(names), {}) if names else (status, output[-3000:])
+            if status != 0:
+                return f"{self.name} fails as it is\n{again}"
+        self.times = {name: float(seconds) for seconds, name in re.findall(r"^([0-9.]+) s: (.*)$", output, re.M)}
+        self.met = {}  # change -> cases; what runs before every case has the name ""
+        for line in open(log):
+            name, _, number = line.rstrip("\n").rpartition("\t")
+            self.met.setdefault(int(number), set()).add(name)
+        return None
+
+    def cases(self, mutant, kind):
+        """The cases that come by a change, quickest first: the quick ones, or the slow ones. Those that are kept from it:
+        what one case or two came by may be a table that is filled once and read by all that follow."""
+        met = self.met.get(mutant.id, set())
+        if kind == "kept":
+            return [name for name, seconds in self.times.items() if seconds <= SLOW] if 0 < len(met) <= 2 else []
+        names = self.times if "" in met else met & self.times.keys()
+        return sorted((name for name in names if (self.times[name] > SLOW) == (kind == "slow")), key=self.times.get)
+
+    def notice(self, mutant, kind):
+        """Whether one of these cases fails under a change, twice: what fails once may be the machine's doing."""
+        names, size = self.cases(mutant, kind), 1 if kind == "slow" else 12
+        while names:
+            some, names, size = names[:size], names[size:], 2 * size
+            words = ["--abort-after=1", "--no-breaks=true"] + case_words(some)
+            limit = int(4 * sum(map(self.times.get, some)) + 10)
+            if all(self.run(words, {"PLAN_MUTANT": str(mutant.id)}, limit)[0] != 0 for _ in range(2)):
+                return True
+        return False
+
+
+class Trial:
+    """Tries changes on programs of tests, some at a time. A program runs with nothing switched on when a change first
+    wants it: what the small ones notice, the large ones need not be asked."""
+
+    def __init__(self, tests, changes, stages, in_time, tell):
+        self.tests, self.in_time, self.tell = tests, in_time, tell
+        self.open = [(mutant, stages(mutant)) for mutant in changes]
+        self.unseen, self.seen = {name for _, steps in self.open for name, _ in steps}, set()
+        self.running, self.fault, self.lock = 0, None, threading.Condition()
+
+    def next(self):
+        """What a thread does next: a change and its steps, or the name of a program that many changes wait for; None
+        when nothing is left."""
+        with self.lock:
+            while not self.fault and self.in_time():
+                for item in self.open:
+                    if item[1][0][0] in self.seen:
+                        self.open.remove(item)
+                        self.running += 1
+                        return item
+                wanted = [steps[0][0] for _, steps in self.open if steps[0][0] in self.unseen]
+                if wanted:
+                    name = min(set(wanted), key=lambda n: (-wanted.count(n), os.path.getsize(self.tests[n].command[0])))
+                    self.unseen.remove(name)
+                    self.running += 1
+                    return name
+                if not self.running:
+                    break
+                self.lock.wait(5)
+            return None
+
+    def work(self):
+        for item in iter(self.next, None):
+            if isinstance(item, str):
+                fault = self.tests[item].look()
+                with self.lock:
+                    self.fault = self.fault or fault
+                    self.seen.add(item)
+            else:
+                (mutant, steps), noticed = item, False
+                name, kind = steps[0]
+                noticed = self.tests[name].notice(mutant, kind)
+                with self.lock:
+                    if noticed or len(steps) == 1:
+                        self.tell(mutant, name if noticed else None)
+                    else:
+                        self.open.insert(0, (mutant, steps[1:]))
+            with self.lock:
+                self.running -= 1
+                self.lock.notify_all()
+
+    def run(self, jobs):
+        """The changes of which time does not tell what becomes."""
+        threads = [threading.Thread(target=self.work) for _ in range(jobs)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self.fault:
+            sys.exit("mutate.py: " + self.fault)
+        return [mutant for mutant, _ in self.open]
