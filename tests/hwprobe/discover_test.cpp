@@ -94,6 +94,18 @@ TEST_CASE("what is wrong with a GPU is found without measuring") {
   CHECK(codes == "PCIE_WIDTH MIG BUSY ");
 }
 
+// plan-measuring(7): "if another process holds memory or utilisation > 2 %".
+TEST_CASE("a GPU is busy with another's process, or with more than a fiftieth of its time") {
+  for (int processes = 0; processes < 3; ++processes)
+    for (int percent = 0; percent <= 100; ++percent) {
+      CAPTURE(processes);
+      CAPTURE(percent);
+      GpuFacts gpu;
+      gpu.processes = processes, gpu.utilisation = percent;
+      CHECK(busy_with(gpu).empty() == (processes == 0 && percent * 50 <= 100));
+    }
+}
+
 TEST_CASE("a link whose width the driver does not tell is no narrow one") {
   Machine machine;
   machine.gpus.resize(1);

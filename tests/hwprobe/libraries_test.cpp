@@ -3,8 +3,11 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <map>
+
+#include "hwprobe/plugin.hpp"
 
 using namespace plan;
 namespace fs = std::filesystem;
@@ -94,4 +97,14 @@ TEST_CASE("a library states its version, or why it is none") {
   const VendorLibrary none = look_at_library(Vendor::Nccl, (folder.path / "none.so").string());
   CHECK(none.version.empty());
   CHECK(none.missing.find("none.so: cannot open shared object file") != std::string::npos);
+}
+
+TEST_CASE("the plugin is the one that the environment names, and what is empty names none") {
+  unsetenv("PLAN_PROBE_PLUGIN");
+  const std::vector<std::string> own = plugin_candidates(Maker::Nvidia);
+  setenv("PLAN_PROBE_PLUGIN", "", 1);
+  CHECK(plugin_candidates(Maker::Nvidia) == own);
+  setenv("PLAN_PROBE_PLUGIN", "/opt/mine.so", 1);
+  CHECK(plugin_candidates(Maker::Nvidia) == std::vector<std::string>{"/opt/mine.so"});
+  unsetenv("PLAN_PROBE_PLUGIN");
 }

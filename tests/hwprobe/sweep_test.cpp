@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <set>
 
 using namespace plan;
@@ -144,4 +146,27 @@ TEST_CASE("what an earlier probe measured is not measured again") {
   CHECK(std::none_of(rest.points.begin(), rest.points.end(),
                      [](const SweepPoint& p) { return p.section == Section::Gemm; }));
   CHECK(rest.points.size() + r.done.size() == all.points.size());
+}
+
+// A GPU that grows warm while it is measured would otherwise seem slower at large sizes, or at small ones.
+TEST_CASE("the points of a section but for the collectives come in no order of their cost") {
+  const Sweep sweep = plan_sweep(request(1, 1, Depth::Thorough, 1e9));
+  int sections = 0;
+  for (int section = 0; section < kSections; ++section) {
+    std::vector<double> costs;
+    for (const SweepPoint& point : sweep.points)
+      if (static_cast<int>(point.section) == section) costs.push_back(std::log(point.cost_s));
+    const auto n = static_cast<double>(costs.size());
+    if (section == static_cast<int>(Section::Collectives) || n < 30) continue;
+    ++sections;
+    const double mean = std::accumulate(costs.begin(), costs.end(), 0.0) / n;
+    double with_place = 0, alone = 0;
+    for (std::size_t i = 0; i < costs.size(); ++i)
+      with_place += (static_cast<double>(i) - (n - 1) / 2) * (costs[i] - mean), alone += std::pow(costs[i] - mean, 2);
+    CAPTURE(section);
+    CAPTURE(n);
+    const double correlation = with_place / std::sqrt(alone * n * (n * n - 1) / 12);
+    CHECK(std::abs(correlation) < 0.3);
+  }
+  CHECK(sections >= 2);
 }

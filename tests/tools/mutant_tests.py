@@ -132,7 +132,7 @@ class Trial:
                         return item
                 wanted = [steps[0][0] for _, steps in self.open if steps[0][0] in self.unseen]
                 if wanted:
-                    name = min(set(wanted), key=lambda n: (-wanted.count(n), os.path.getsize(self.tests[n].command[0])))
+                    name = min(set(wanted), key=lambda n: os.path.getsize(self.tests[n].command[0]))
                     self.unseen.remove(name)
                     self.running += 1
                     return name

@@ -140,8 +140,10 @@ class Build:
 
 
 def stages(mutant):
-    """(test, which of its cases) in the order in which a change is tried on them."""
-    return [(name, kind) for kind in ("quick", "slow", "kept") for name in TESTS[mutant.folder]]
+    """(test, which of its cases) in the order in which a change is tried on them: the folder's own test first, whole."""
+    own, *others = TESTS[mutant.folder]
+    return [(own, "quick"), (own, "slow")] + [(name, kind) for kind in ("quick", "slow") for name in others] + [
+        (name, "kept") for name in TESTS[mutant.folder]]
 
 
 class Rounds:
