@@ -268,15 +268,19 @@ TEST_CASE("no width, depth or count of heads is nought in any family") {
                             "linear_num_value_heads",
                             "mamba_num_heads",
                             "mamba_head_dim"}) {
-      const nlohmann::json& numbers = numbers_of(config);
-      if (!numbers.contains(key) || !numbers[key].is_number_integer() || numbers[key] == 0) continue;
-      if (++tried[pair_of(config, key)] > 3) continue;
-      nlohmann::json empty = config;
-      numbers_of(empty)[key] = 0;
-      CAPTURE(empty.dump());
-      const auto model = plan::read_config_json(empty.dump(), "config.json");
-      CHECK((!model || *model == *whole));  // or the family does not read the key
-      refused += !model;
+      for (const char* part : {"", "/ffn_config", "/attn_config"}) {  // MPT and DBRX have objects of their own
+        const nlohmann::json::json_pointer at(part);
+        const nlohmann::json& numbers = numbers_of(config);
+        if (!numbers.contains(at) || !numbers[at].contains(key)) continue;
+        if (!numbers[at][key].is_number_integer() || numbers[at][key] == 0) continue;
+        if (++tried[pair_of(config, key) + part] > 3) continue;
+        nlohmann::json empty = config;
+        numbers_of(empty)[at][key] = 0;
+        CAPTURE(empty.dump());
+        const auto model = plan::read_config_json(empty.dump(), "config.json");
+        CHECK((!model || *model == *whole));  // or the family does not read the key
+        refused += !model;
+      }
     }
   }
   CHECK(refused >= 300);
@@ -321,6 +325,50 @@ TEST_CASE("a Gemma 3 that states its widths alone is the one that its class in t
   REQUIRE(assumed);
   CHECK(*stated == *assumed);
   CHECK(stated->depth() == 26);
+}
+
+// The same for what every config above states: the experts, by the families' own classes.
+TEST_CASE("experts that a config does not count are as many as its family's class in transformers assumes") {
+  struct Row {
+    const char *family, *experts, *chosen;
+    int of, by;
+  };
+  std::map<std::string, nlohmann::json> saved;
+  std::ifstream file(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_defaults.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const nlohmann::json config = nlohmann::json::parse(line)["saved"];
+    saved[config["model_type"]] = config;
+  }
+  for (const Row& row : {Row{"mixtral", "num_local_experts", "num_experts_per_tok", 8, 2},
+                         {"granitemoe", "num_local_experts", "num_experts_per_tok", 8, 2},
+                         {"granitemoeshared", "num_local_experts", "num_experts_per_tok", 8, 2},
+                         {"granitemoehybrid", "num_local_experts", "num_experts_per_tok", 8, 2},
+                         {"phimoe", "num_local_experts", "num_experts_per_tok", 16, 2},
+                         {"gpt_oss", "num_local_experts", "num_experts_per_tok", 128, 4},
+                         {"qwen2_moe", "num_experts", "num_experts_per_tok", 60, 4},
+                         {"qwen3_moe", "num_experts", "num_experts_per_tok", 128, 8},
+                         {"olmoe", "num_experts", "num_experts_per_tok", 64, 8},
+                         {"deepseek_v3", "n_routed_experts", "num_experts_per_tok", 256, 8},
+                         {"glm4_moe", "n_routed_experts", "num_experts_per_tok", 128, 8}}) {
+    INFO(std::string(row.family));
+    REQUIRE(saved.count(row.family) == 1);
+    nlohmann::json stated = saved[row.family];
+    for (const char* name : {"num_local_experts", "num_experts"}) stated.erase(name);  // some say it twice
+    stated[row.experts] = row.of, stated[row.chosen] = row.by;
+    for (const auto& left_out :
+         {std::vector{row.experts}, std::vector{row.chosen}, std::vector{row.experts, row.chosen}}) {
+      nlohmann::json brief = stated;
+      for (const char* key : left_out) brief.erase(key);
+      const auto whole = plan::read_config_json(stated.dump(), "config.json");
+      const auto assumed = plan::read_config_json(brief.dump(), "config.json");
+      for (const plan::Error& e : whole ? plan::Errors{} : whole.error()) MESSAGE(e.message);
+      REQUIRE(whole.has_value());
+      if (assumed)
+        CHECK(*assumed == *whole);
+      else
+        CHECK(assumed.error().front().code == "missing_key");
+    }
+  }
 }
 
 TEST_CASE("what a config leaves out is what its family's class in transformers assumes") {

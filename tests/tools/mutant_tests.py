@@ -116,26 +116,26 @@ class Trial:
 
     def __init__(self, tests, changes, stages, in_time, tell):
         self.tests, self.in_time, self.tell = tests, in_time, tell
-        self.open = [(mutant, stages(mutant)) for mutant in changes]
-        self.unseen, self.seen = {name for _, steps in self.open for name, _ in steps}, set()
+        self.open = [(0, mutant, stages(mutant)) for mutant in changes]  # with the number of stages that are behind it
+        self.unseen, self.seen = {name for _, _, steps in self.open for name, _ in steps}, set()
         self.running, self.fault, self.lock = 0, None, threading.Condition()
 
     def next(self):
-        """What a thread does next: a change and its steps, or the name of a program that many changes wait for; None
-        when nothing is left."""
+        """What a thread does next: a change that came least far, or the name of the program that it waits for; None when
+        nothing is left."""
         with self.lock:
             while not self.fault and self.in_time():
-                for item in self.open:
-                    if item[1][0][0] in self.seen:
+                for item in sorted(self.open, key=lambda item: item[0]):
+                    name = item[2][item[0]][0]
+                    if name in self.seen:
                         self.open.remove(item)
-                        self.running += 1
-                        return item
-                wanted = [steps[0][0] for _, steps in self.open if steps[0][0] in self.unseen]
-                if wanted:
-                    name = min(set(wanted), key=lambda n: os.path.getsize(self.tests[n].command[0]))
-                    self.unseen.remove(name)
+                    elif name in self.unseen:
+                        self.unseen.remove(name)
+                        item = name
+                    else:
+                        continue
                     self.running += 1
-                    return name
+                    return item
                 if not self.running:
                     break
                 self.lock.wait(5)
@@ -149,14 +149,14 @@ class Trial:
                     self.fault = self.fault or fault
                     self.seen.add(item)
             else:
-                (mutant, steps), noticed = item, False
-                name, kind = steps[0]
+                behind, mutant, steps = item
+                name, kind = steps[behind]
                 noticed = self.tests[name].notice(mutant, kind)
                 with self.lock:
-                    if noticed or len(steps) == 1:
+                    if noticed or behind + 1 == len(steps):
                         self.tell(mutant, name if noticed else None)
                     else:
-                        self.open.insert(0, (mutant, steps[1:]))
+                        self.open.append((behind + 1, mutant, steps))
             with self.lock:
                 self.running -= 1
                 self.lock.notify_all()
@@ -170,4 +170,4 @@ class Trial:
             thread.join()
         if self.fault:
             sys.exit("mutate.py: " + self.fault)
-        return [mutant for mutant, _ in self.open]
+        return [mutant for _, mutant, _ in self.open]
