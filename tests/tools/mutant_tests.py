@@ -125,8 +125,8 @@ class Trial:
         nothing is left."""
         with self.lock:
             while not self.fault and self.in_time():
-                for item in sorted(self.open, key=lambda item: item[0]):
-                    name = item[2][item[0]][0]
+                named = [(behind, steps[behind][0], (behind, mutant, steps)) for behind, mutant, steps in self.open]
+                for _, name, item in sorted(named, key=lambda row: (row[0], row[1] not in self.seen)):
                     if name in self.seen:
                         self.open.remove(item)
                     elif name in self.unseen:

@@ -80,6 +80,8 @@ class Build:
         for entry in database:
             words = cached + shlex.split(entry["command"])
             self.compiled[words[words.index("-o") + 1]] = words
+        self.objects = {os.path.realpath(words[-1]): name for name, words in self.compiled.items()
+                        if "/CMakeFiles/plan" in name and not name.startswith("tests/")}
         for name in ("sources", "objects", "programs"):
             shutil.rmtree(os.path.join(self.scratch, name), ignore_errors=True)
             os.makedirs(os.path.join(self.scratch, name))
@@ -118,10 +120,8 @@ class Build:
                     self.folder)[0]
 
     def object_of(self, path):
-        """The object of a file of the tree among those of the program."""
-        full = os.path.join(self.source, path)
-        return next((name for name, words in self.compiled.items()
-                     if words[-1] == full and not name.startswith("tests/")), None)
+        """The object of a file of the tree among those of the program, if it is one of them."""
+        return self.objects.get(os.path.join(self.source, path))
 
     def link(self, target, changed):
         """Links a program; `changed` gives the objects of changed files by those that they replace. One of a library goes
