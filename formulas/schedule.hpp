@@ -16,6 +16,9 @@ struct Pipeline {
   int vp = 1;
   std::int64_t micro_batches = 1;
   int group = 0;  ///< interleaved: micro-batches that pass a chunk before the next one's turn; 0 = pp
+  /// A stage begins its next step when its own weights are updated, not when those of all stages are: what a step
+  /// takes is then the time between two, not the time from its first operation to its last.
+  bool rolls_on = false;
 };
 
 /// The smallest such group that interleaving takes: pp where that divides the micro-batches, else the next that leaves
@@ -43,7 +46,8 @@ struct StageTime {
 /// the weight gradient is done; this counts all of them that long, which is safe.
 [[nodiscard]] double in_flight(const Pipeline& pipeline, int rank);
 
-/// Makespan of the pipeline, split so that `busy + bubble + hop` is the whole.
+/// Makespan of the pipeline, or where steps roll on the time from one to the next, split so that `busy + bubble + hop`
+/// is the whole.
 struct PipelineTime {
   Seconds busy{};    ///< work of the bottleneck stage, all micro-batches
   Seconds bubble{};  ///< waiting for other stages

@@ -104,6 +104,7 @@ struct Stack {
   bool tp_async_reduce = true;      ///< a column linear's input gradient is summed over tp beside its weight gradient
   bool ep_overlap = false;          ///< all-to-all of one micro-batch under compute of another
   bool p2p_overlap = true;
+  bool post_validates = false;         ///< pipeline: a stage updates at once, and takes back what the norm forbids
   bool scatters_hand_overs = false;    ///< without sequence parallelism tensor ranks send shares of an activation
   bool cuda_graphs = false;            ///< the whole iteration in one graph
   std::uint16_t graph_scopes = 0;      ///< GraphScope bits: parts of a layer in graphs of their own

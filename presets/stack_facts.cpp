@@ -48,6 +48,7 @@ constexpr StackFactRow kRows[] = {
     {"tp_async_reduce", &Stack::tp_async_reduce},
     {"ep_overlap", &Stack::ep_overlap, has_experts},
     {"p2p_overlap", &Stack::p2p_overlap},
+    {"post_validates", &Stack::post_validates},
     {"scatters_hand_overs", &Stack::scatters_hand_overs},
     {"cuda_graphs", &Stack::cuda_graphs},
     {"eager_launches", &Stack::eager_launches},

@@ -19,7 +19,9 @@ namespace plan {
 
 /// The pipeline of a layout with the micro-batches that the problem's global batch gives each replica.
 [[nodiscard]] inline Pipeline pipeline_of(const Problem& problem, const Layout& layout) {
-  return pipeline_of(layout, micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch));
+  Pipeline pipeline = pipeline_of(layout, micro_batches(problem.training.global_batch, layout.dp, layout.micro_batch));
+  pipeline.rolls_on = problem.training.stack.post_validates;
+  return pipeline;
 }
 
 }  // namespace plan

@@ -318,9 +318,20 @@ void count_held(const Order& order, int& to_input, int& to_weight) {
 }  // namespace
 
 std::vector<std::vector<Op>> orders(const Shape& s) {
-  if (s.schedule == Schedule::VHalf || s.schedule == Schedule::VMin) return v_schedule(s);
   std::vector<Order> out;
-  for (int rank = 0; rank < s.pp; ++rank) out.push_back(order_of(s, rank));
+  if (s.schedule == Schedule::VHalf || s.schedule == Schedule::VMin)
+    out = v_schedule(s);
+  else
+    for (int rank = 0; rank < s.pp; ++rank) out.push_back(order_of(s, rank));
+  for (Order& order : out) {
+    const Order one = order;
+    for (int step = 1; step < s.steps; ++step)
+      for (Op o : one) {
+        o.micro_batch += step * s.micro_batches;
+        if (o.back_micro_batch >= 0) o.back_micro_batch += step * s.micro_batches;
+        order.push_back(o);
+      }
+  }
   return out;
 }
 

@@ -26,6 +26,7 @@ struct Shape {
   int vp = 1;
   int micro_batches = 1;
   int group = 0;  ///< interleaved; 0 = pp
+  int steps = 1;  ///< one after the other; a rank begins the next as soon as it has ended its own part of the last
 };
 
 /// What each rank does, in order.
