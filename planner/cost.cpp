@@ -133,6 +133,7 @@ Phase CostModel::selective_recompute(int kind, std::uint16_t modules) const {
   Phase sum;
   for (int bit = 0; bit < kRecomputeModules; ++bit)
     if (modules >> bit & 1) sum += module_forward_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(bit)];
+  if (prunes_ && (modules & kRecomputeMlp)) sum.compute -= layers_[static_cast<std::size_t>(kind)].last.compute;
   return sum;
 }
 

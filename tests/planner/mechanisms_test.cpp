@@ -153,6 +153,20 @@ TEST_CASE("full recomputation that ends early costs less, and never less than no
   CHECK(pruned < 0.95 * whole);
 }
 
+TEST_CASE("a feed-forward that is rebuilt ends before its last product where the stack prunes") {
+  Problem problem = small_job();
+  const auto again = [&](std::uint16_t modules) {
+    return CostModel(problem, split_of(data_parallel())).selective_recompute(0, modules).compute;
+  };
+  const Seconds whole = again(kRecomputeMlp), others = again(kRecomputeNorm | kRecomputeCoreAttention);
+  const Seconds last = CostModel(problem, split_of(data_parallel())).layer(0).last.compute;
+  CHECK(last > Seconds());
+  problem.training.stack.prunes_recompute = true;
+  CHECK((whole - again(kRecomputeMlp)).value == doctest::Approx(last.value));
+  CHECK(again(kRecomputeMlp) > 0.5 * whole);
+  CHECK(again(kRecomputeNorm | kRecomputeCoreAttention) == others);
+}
+
 TEST_CASE("attention with sinks keeps all scores where no fused kernel has them") {
   Problem problem = small_job();
   for (Layer& kind : problem.model.kinds) kind.attention.sinks = true, kind.attention.window = 128;
