@@ -331,7 +331,14 @@ Request overlaid(Request base, const Request& over) {
 }
 
 Args asked_as(Args args, const std::vector<Input>& inputs) {
-  const bool hardware = args.gpu || args.profile;
+  const Input *kind = find_input(inputs, "gpu"), *usual = find_input(inputs, "cluster");
+  const Input* pools = find_input(inputs, "pools");  // say kinds and numbers, and have a cluster made of them
+  if (pools != nullptr && !args.gpus) args.gpus = pools->value;
+  // A job that named its GPU is on what that usually comes in, which need be no cluster's preset.
+  const bool by_kind = kind != nullptr && kind->origin != Origin::Preset && usual != nullptr &&
+                       usual->origin == Origin::Default && pools == nullptr;
+  if (by_kind && !args.gpu && !args.cluster && !args.profile) args.gpu = kind->value;
+  const bool hardware = args.gpu || args.profile || pools != nullptr;
   for (const WordRow& row : kWords) {
     const bool own = row.key == "layout" || row.key == "gpu" || row.key == "profile" ||
                      (row.key == "cluster" && hardware) || (!row.of_job && row.key != "objective");

@@ -10,6 +10,7 @@
 #include "cli/check/check.hpp"
 #include "cli/request/options.hpp"
 #include "cli/request/resolve.hpp"
+#include "presets/store.hpp"
 
 using namespace plan;
 
@@ -155,6 +156,37 @@ TEST_CASE("each word alone changes what it says, and nothing else stated") {
     CHECK(typed->value == written->value);
     CHECK(typed->origin == (key == "profile" ? Origin::Profile : Origin::Flag));
     CHECK_FALSE(typed->guessed);
+  }
+}
+
+TEST_CASE("a job is asked for again by what its plan says of it, however it was said") {
+  std::vector<Words> jobs;
+  const Words base = {{"model", "8b"}, {"gpus", "64"}, {"framework", "megatron"}};
+  for (const auto& [key, word] : all_good())
+    if (key != "layout" && key != "profile") jobs.push_back(words_beside(base, key, word));
+  for (const PresetEntry& gpu : list_presets(PresetKind::Gpu, {}))
+    jobs.push_back({{"model", "8b"}, {"gpus", "64"}, {"framework", "none"}, {"gpu", gpu.name}});
+  for (const PresetEntry& cluster : list_presets(PresetKind::Cluster, {}))
+    jobs.push_back({{"model", "8b"}, {"gpus", "64"}, {"framework", "none"}, {"cluster", cluster.name}});
+  jobs.push_back({{"model", "8b"}, {"gpus", "8xa100-sxm-80gb,8xh100-sxm"}});
+  for (const Words& words : jobs) {
+    CAPTURE(budget_of(words));
+    const Result<Problem> first = by_flags(words);
+    REQUIRE(first);
+    Args none;
+    none.verb = "plan";
+    const Result<Problem> again = resolve_problem(asked_as(none, first->inputs));
+    if (!again) CAPTURE(again.error().front().message);
+    REQUIRE(again);
+    CHECK(again->gpus == first->gpus);
+    CHECK(again->training == first->training);
+    for (const Input& input : first->inputs) {
+      CAPTURE(input.key);
+      const Input* same = find_input(again->inputs, input.key);
+      REQUIRE(same != nullptr);
+      CHECK(same->value == input.value);
+      CHECK(same->digest == input.digest);
+    }
   }
 }
 
