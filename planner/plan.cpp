@@ -57,6 +57,11 @@ std::vector<Note> hardware_notes(const Problem& problem, bool at_risk) {
   if (gpu.architecture == Architecture::Unknown)
     list.push_back({"architecture_unknown",
                     gpu.name + " states no `architecture`: counted with the constants of NVIDIA's Ampere"});
+  if (const Stack& stack = problem.training.stack; !fuses_attention(stack, gpu))
+    list.push_back({"attention_not_fused",
+                    fmt::format("TransformerEngine has no fused attention for {}: scores of all "
+                                "pairs of tokens are written and kept; PyTorch has one: `--framework accelerate`",
+                                gpu.name)});
   if (!nccl_platform(problem.cluster).known && problem.gpus > 1)
     list.push_back({"communication_memory_unknown",
                     fmt::format("{}: buffers of {} are not known and count as none", gpu.name, name(gpu.library))});

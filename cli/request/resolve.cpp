@@ -151,7 +151,9 @@ void resolve_training(Draft& draft) {
   if (request.framework) problem.framework = request.framework->value;
   problem.built = request.files && request.framework && !request.framework->by_person;
   const FrameworkRow& row = framework_row(problem.framework);
-  if (!software || request.framework->by_person) problem.training.stack = stack_on(row, problem.cluster.gpu);
+  Stack& stack = problem.training.stack;
+  if (!software || request.framework->by_person) stack = stack_on(row, problem.cluster.gpu);
+  stack.flash_attention &= fuses_attention(stack, problem.cluster.gpu);  // whatever files ask for
   if (request.framework)
     problem.inputs.push_back(request.framework->input);
   else

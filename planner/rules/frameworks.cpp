@@ -33,7 +33,12 @@ std::string_view lacks(const FrameworkRow& row, const Problem& problem) {
 Stack stack_on(const FrameworkRow& row, const Gpu& gpu) {
   Stack stack = row.stack;
   if (!sends_once_a_node(gpu)) stack.dedup_dispatch = false;
+  if (!fuses_attention(stack, gpu)) stack.flash_attention = false;
   return stack;
+}
+
+bool fuses_attention(const Stack& stack, const Gpu& gpu) {
+  return !stack.transformer_engine || gpu.architecture != Architecture::Volta;
 }
 
 bool sends_once_a_node(const Gpu& gpu) {

@@ -96,6 +96,9 @@ constexpr Rule kRules[] = {
        return l.cp == 1 || l.cp_kind == CpKind::Ulysses ||
               rule::all_kinds(p, [](const Layer& k) { return !k.attention.sinks; });
      }},
+    // TransformerEngine's get_attention_backend leaves none there.
+    {"context_needs_fused_attention", "attention that is not fused takes no context parallelism", Level::Context,
+     kMegatron, [](const Problem& p, const Layout& l) { return l.cp == 1 || p.training.stack.flash_attention; }},
     {"offload_weights", "Megatron keeps weights and gradients on the GPU", Level::Grid, kMegatron,
      [](const Problem& p, const Layout&) { return !p.training.offload.parameters; }},
     {"offload_layers", "offloading whole layers needs pp 1 and a layer that stays", Level::Grid, kMegatron,
