@@ -69,17 +69,30 @@ constexpr Row kRows[] = {
     {"lora", "--task", "lora"},
     {"use-lora", "--task", "lora"},
     {"qlora", "--task", "qlora"},
+    {"sft", "--task", "finetune"},
+    {"finetune", "--task", "finetune"},
+    {"full-finetune", "--task", "finetune"},
+    {"peft", "--task"},
+    {"load-in-4bit", "--task", "qlora"},
     {"lora-r", "--lora-rank"},
+    {"rank", "--lora-rank"},
     {"lora-dim", "--lora-rank"},
     {"cpu-offload", "--offload", "optimizer"},
     {"optimizer-cpu-offload", "--offload", "optimizer"},
     {"optimizer-offload", "--offload", "optimizer"},
+    {"offload-optimizer", "--offload", "optimizer"},
     {"offload", "--offload"},
     {"offload", "--offload", "optimizer"},
     {"backend", "--framework"},
     {"train-tokens", "--tokens"},
     {"num-tokens", "--tokens"},
     {"total-tokens", "--tokens"},
+    {"dataset-size", "--tokens"},
+    {"gpu-price", "--price"},
+    {"price-per-hour", "--price"},
+    {"markdown", "--format", "markdown"},
+    {"html", "--format", "html"},
+    {"csv", "--format", "csv"},
     {"recompute-activations", "--layout", "recompute=selective"},
     {"gradient-checkpointing", "--layout", "recompute=full"},
     {"activation-checkpointing", "--layout", "recompute=full"},
@@ -117,6 +130,44 @@ bool holds(std::span<const std::string_view> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+/// Flags of other tools that no flag of `plan` says, and what stands in their place.
+struct Said {
+  std::string_view words, sentence;
+};
+constexpr Said kSaid[] = {
+    {"ga gas m accum accumulation acc-steps grad-accum grad-acc gradient-accumulation gradient-accumulation-steps "
+     "micro-batches microbatches num-microbatches num-micro-batches",
+     "micro-batches of a rank follow from the batch: `--global-batch` over dp and the sequences of `mb`"},
+    {"days hours wall-time deadline",
+     "the time that a number of tokens takes is printed with `--tokens 15T`; `plan sweep --gpus` varies it"},
+    {"mfu efficiency utilization utilisation",
+     "it is what `plan` computes; runs of your own correct it: `plan calibrate runs.csv -o profile.yaml`"},
+    {"epochs num-epochs num-train-epochs steps max-steps num-steps train-iters train-steps iterations iters",
+     "a run is as long as its tokens: `--tokens 2T`"},
+    {"lr learning-rate min-lr lr-scheduler warmup warmup-steps warmup-ratio weight-decay clip-grad seed lora-alpha",
+     "it changes neither memory nor time: leave it out"},
+    {"params num-params parameters hidden-size hidden-dim d-model num-layers n-layers num-hidden-layers vocab-size "
+     "num-attention-heads num-heads num-kv-heads num-query-groups head-dim ffn-hidden-size intermediate-size experts "
+     "num-experts top-experts",
+     "a model's shape stands in its file: `--model ./config.json`, or what `plan show model 8b` prints, changed"},
+    {"bandwidth network interconnect nic nics nvlink infiniband efa instance instance-type node node-type",
+     "the network stands in the cluster: `--cluster NAME`, or what `plan show cluster dgx-h100` prints, changed"},
+    {"vram gpu-memory gpu-mem gpu-ram memory-per-gpu max-memory",
+     "memory that has to stay free is `--headroom 4GiB`; a GPU with another size is what `plan show gpu h100-sxm` "
+     "prints, changed"},
+    {"flash-attn flash-attention use-flash-attn flash-attn-2 attn-implementation sdpa",
+     "attention is counted as the fused kernel of the framework"},
+    {"inference serve serving kv-cache decode prefill", "training alone is priced"},
+};
+
+bool among(std::string_view words, std::string_view word) {
+  for (std::size_t end = 0; !words.empty(); words.remove_prefix(std::min(end + 1, words.size()))) {
+    end = std::min(words.find(' '), words.size());
+    if (words.substr(0, end) == word) return true;
+  }
+  return false;
+}
+
 bool cut(std::string_view& word, std::string_view ending) {
   if (word.size() <= ending.size() || !word.ends_with(ending)) return false;
   word.remove_suffix(ending.size());
@@ -137,11 +188,9 @@ std::string_view axis_of(std::string_view word) {
 std::optional<std::string> layout_item(std::string_view axis, std::string_view value) {
   if (axis == "layers" || axis == "stages") return std::nullopt;
   if (axis == "ulysses" && read_count("", value, 1, kMostRanks)) return ulysses_item(value);
-  for (const std::string_view between : {"", "="}) {
-    std::string item = fmt::format("{}{}{}", axis, value.empty() ? "" : between, value);
-    if (read_layout(item)) return item;
-  }
-  return std::nullopt;
+  const bool number = value.find_first_not_of("0123456789") == std::string_view::npos;
+  std::string item = fmt::format("{}{}{}", axis, number ? "" : "=", value);
+  return read_layout(item) ? std::optional(std::move(item)) : std::nullopt;
 }
 
 }  // namespace
@@ -172,11 +221,6 @@ std::optional<MeantFlag> meant_gpus(std::string_view nodes, std::string_view of_
 }
 
 std::vector<std::string> meant_in_words(std::string_view name, std::string_view value) {
-  constexpr auto kAccumulated = word_list([] {
-    return "ga gas m accum accumulation acc-steps grad-accum grad-acc gradient-accumulation "
-           "gradient-accumulation-steps micro-batches microbatches num-microbatches num-micro-batches";
-  });
-  constexpr std::string_view kDurations[] = {"days", "hours", "wall-time", "deadline"};
   constexpr std::string_view kSharded[] = {"fsdp",          "fsdp1",         "fsdp2",
                                            "fully-sharded", "full-shard",    "dp-shard",
                                            "fsdp-shard",    "data-sharding", "data-parallel-shard"};
@@ -184,12 +228,8 @@ std::vector<std::string> meant_in_words(std::string_view name, std::string_view 
   std::string_view word = folded_name;
   for (const std::string_view ending : {"-size", "-degree"})
     if (cut(word, ending)) break;
-  if (holds(kAccumulated, folded_name))
-    return {"micro-batches of a rank follow from the batch: `--global-batch` over dp and the sequences of `mb`"};
-  if (holds(kDurations, folded_name))
-    return {"the time that a number of tokens takes is printed with `--tokens 15T`; `plan sweep --gpus` varies it"};
-  if (folded_name == "mfu")
-    return {"it is what `plan` computes; runs of your own correct it: `plan calibrate runs.csv -o profile.yaml`"};
+  for (const Said& said : kSaid)
+    if (among(said.words, folded_name)) return {std::string(said.sentence)};
   const bool number = read_count("", value, 2, kMostRanks).has_value();
   if (word == "hsdp" || word == "hybrid-shard")
     return {fmt::format("sharded inside a node of 8 and copied between nodes is `--layout zero3,shard{}`",

@@ -56,8 +56,30 @@ Item split_item(std::string_view text) {
 
 tl::unexpected<Errors> unknown_value(std::string_view axis, std::string_view word,
                                      const std::vector<std::string>& known) {
+  struct Hint {
+    std::string_view axis, word, meant;
+  };
+  constexpr Hint kHints[] = {{"schedule", "zero-bubble", "zb-h1"},
+                             {"schedule", "zb", "zb-h1"},
+                             {"schedule", "zbv", "zb-v"},
+                             {"schedule", "1f1b-interleaved", "interleaved"},
+                             {"schedule", "vpp", "interleaved"},
+                             {"recompute", "yes", "full"},
+                             {"recompute", "on", "full"},
+                             {"recompute", "true", "full"},
+                             {"recompute", "all", "full"},
+                             {"recompute", "no", "none"},
+                             {"recompute", "off", "none"},
+                             {"recompute", "false", "none"},
+                             {"recompute", "attention", "core_attn"},
+                             {"recompute", "attn", "core_attn"}};
   Error error{"unknown_" + std::string(axis), fmt::format("unknown {} `{}` in `--layout`", axis, word), {}, {}};
-  suggest(error, word, known);
+  const auto* hint = std::find_if(std::begin(kHints), std::end(kHints),
+                                  [&](const Hint& row) { return row.axis == axis && row.word == word; });
+  if (hint != std::end(kHints))
+    error.help.push_back(fmt::format("write `{}={}`", axis, hint->meant));
+  else
+    suggest(error, word, known);
   error.help.push_back(fmt::format("`{}=` takes {}", axis, fmt::join(known, ", ")));
   return fail(error);
 }
@@ -136,6 +158,14 @@ Result<bool> read_value(const LayoutAxis<std::vector<StageStrategy>>&, const std
   return true;
 }
 
+/// Words that name no axis, nor are flags, and what a person who writes them looks for.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"stage", "DeepSpeed's stages of ZeRO are `zero1`, `zero2` and `zero3`"},
+    {"usp", "a sequence that is split in two ways is `cp8,cp-kind=hybrid`"},
+    {"no_recompute", "write `recompute=none`"},
+    {"best", "`plan` finds it without `--layout`"},
+};
+
 Error unknown_axis(std::string_view text, const Item& item) {
   std::vector<std::string> names;
   each_axis([&](const auto& axis) { names.emplace_back(axis.word); });
@@ -147,6 +177,10 @@ Error unknown_axis(std::string_view text, const Item& item) {
     error.help.push_back(fmt::format("write `{}`", ulysses_item(item.value)));
   else if (const std::optional<MeantFlag> meant = meant_flag(item.name, item.value))
     error.help.push_back(fmt::format("it is no axis but a flag: `{} {}`", meant->flag, meant->value));
+  else if (const auto* row = std::find_if(std::begin(kElsewhere), std::end(kElsewhere),
+                                          [&](const auto& known) { return known.first == item.name; });
+           row != std::end(kElsewhere))
+    error.help.emplace_back(row->second);
   else if (!near.empty())
     error.help.push_back(fmt::format("an axis with a similar name exists: `{}`", near));
   error.help.push_back(fmt::format("axes: {}", fmt::join(names, " ")));
@@ -304,12 +338,34 @@ std::string between_commas(std::string_view text) {
   return out;
 }
 
+namespace {
+
+/// As a report prints axes: `TP 8  CP 2 (ring)  PP 16 (vp 8)` is `tp8,cp2,ring,pp16,vp8`.
+std::string without_blanks(std::string_view text) {
+  constexpr std::string_view kBetween = " ()";
+  const std::string low = lowered(std::string(text));
+  std::string out;
+  for (const std::string_view item : split(low, ",")) {
+    std::string last;
+    for (std::size_t at = 0; (at = item.find_first_not_of(kBetween, at)) != std::string_view::npos;) {
+      const std::size_t end = std::min(item.find_first_of(kBetween, at), item.size());
+      const std::string_view word = item.substr(at, end - at);
+      const bool number = word.find_first_not_of("0123456789") == std::string_view::npos;
+      const bool axis = !last.empty() && last.find_first_not_of("abcdefghijklmnopqrstuvwxyz-_") == std::string::npos;
+      if (!out.empty() && !(number && axis)) out += ',';
+      out += word, last = word, at = end;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 Result<Fixed> read_layout(std::string_view text) {
   Fixed fixed;
   Errors errors;
   std::vector<std::string> seen;
-  std::string words = lowered(std::string(text));  // `TP8 PP2` is `tp8,pp2`
-  std::replace(words.begin(), words.end(), ' ', ',');
+  const std::string words = without_blanks(text);
   for (const std::string_view part : split(words, ",")) {
     if (part.empty()) continue;
     const Item item = known_item(part);

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "cli/request/command_table.hpp"
+#include "cli/request/layout_flag.hpp"
 #include "cli/request/options.hpp"
 #include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
@@ -53,6 +54,7 @@ Words meaning_of_word(const std::string& word, const Words& words, const Command
   const std::size_t digits = word.find_first_not_of("0123456789");
   const bool number = digits != 0 && (digits == std::string::npos || word.substr(digits) == "k");
   if (number && takes("--gpus")) return {fmt::format("write `--gpus {}`", word)};
+  if (takes("--layout") && read_layout(word)) return {fmt::format("write `--layout {}`", word)};
   const auto at = std::find(words.begin(), words.end(), word);
   if (at != words.end() && at - words.begin() >= 2 && !is_flag(*(at - 1))) {
     const Option* option = find_option(*(at - 2));
@@ -103,9 +105,12 @@ Error unknown_word(const std::string& word, const Words& words, const Args& args
 }
 
 bool follows_stranger(const std::string& word, const Words& leftovers, const Words& words) {
-  const auto at = std::find(words.begin(), words.end(), word);
-  return at != words.begin() && at != words.end() && is_flag(*(at - 1)) &&
-         std::find(leftovers.begin(), leftovers.end(), *(at - 1)) != leftovers.end();
+  // The same word may be the value of a known flag, too: `--gpus 8 --ep 8`.
+  for (std::size_t at = 1; at < words.size(); ++at)
+    if (words[at] == word && is_flag(words[at - 1]) &&
+        std::find(leftovers.begin(), leftovers.end(), words[at - 1]) != leftovers.end())
+      return true;
+  return false;
 }
 
 void judge_leftovers(const Words& leftovers, const Words& words, const Args& args, const FlagMeanings& meanings,

@@ -126,8 +126,15 @@ constexpr Hint kHints[] = {
     {"--framework", "llama-factory", kHuggingFace},
     {"--optimizer", "lion", "`sgd-momentum` has the same states: one moment"},
     {"--precision", "tf32", "`fp32` is priced on the vector units; matrix units start at 16 bits here"},
+    {"--precision", "fp4", "write `nvfp4`"},
+    {"--precision", "mxfp4", "4 bits are trained in as `nvfp4`"},
+    {"--precision", "int8", "`fp8` is the format of 8 bits that is trained in"},
+    {"--precision", "mixed", "bf16 weights beside an fp32 copy: `bf16`, which is the default"},
     {"--task", "dpo", "`finetune` or `lora` price the model that is trained; the reference model is not counted"},
+    {"--task", "rl", kRlhf},
     {"--task", "rlhf", kRlhf},
+    {"--task", "gspo", kRlhf},
+    {"--task", "dapo", kRlhf},
     {"--task", "grpo", kRlhf},
     {"--task", "ppo", kRlhf},
 };
@@ -185,7 +192,9 @@ void fill(const Option& option, const Words& typed, Args& args, Errors& errors) 
 
 /// Unknown flags, and those of other verbs, which may be another tool's words as well.
 Words strangers(const Words& leftovers, const Slots& slots, const Args& args) {
-  Words all = leftovers;
+  Words all;
+  std::copy_if(leftovers.begin(), leftovers.end(), std::back_inserter(all),
+               [](const std::string& word) { return is_flag(word); });
   const Command* command = find_command(args.verb);
   for (const auto& [flag, typed] : slots)
     if (!typed.empty() && command != nullptr && (find_option(flag)->verbs & command->bit) == 0) all.emplace_back(flag);

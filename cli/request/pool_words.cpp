@@ -39,14 +39,19 @@ std::optional<std::string> grouped_pool(std::string_view text) {
   return digits != std::string::npos && (*plain)[digits] == 'x' ? plain : std::nullopt;
 }
 
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = std::min(text.find_first_not_of(' '), text.size());
+  return text.substr(first, text.find_last_not_of(' ') + 1 - first);
+}
+
 Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
   const std::size_t times = item.find('x');
   const bool counted = !item.empty() && std::isdigit(static_cast<unsigned char>(item.front())) != 0;
   if (!counted || times == std::string_view::npos || times + 1 == item.size())
     return fail(bad_pool(item, "which is no number of GPUs, an `x` and their kind"));
-  const Result<std::int64_t> gpus = read_count("--gpus", item.substr(0, times), 1, kMostRanks);
+  const Result<std::int64_t> gpus = read_count("--gpus", trimmed(item.substr(0, times)), 1, kMostRanks);
   if (!gpus) return fail(gpus.error());
-  const std::string_view kind = item.substr(times + 1);
+  const std::string_view kind = trimmed(item.substr(times + 1));
   if (const std::size_t end = std::min(kind.find_first_not_of("0123456789"), kind.size());
       end > 0 && (end == kind.size() || kind[end] == 'x'))
     if (const Result<std::int64_t> each = read_count("--gpus", kind.substr(0, end), 1, kMostRanks / *gpus); each)
@@ -104,7 +109,7 @@ Result<PooledCluster> read_pools(std::string_view text, const StoreOptions& stor
         words.link = *link;
       continue;
     }
-    Result<Pool> pool = read_pool(item, store);
+    Result<Pool> pool = read_pool(trimmed(item), store);
     if (keep_errors(errors, pool)) named.push_back(std::move(*pool));
   }
   for (Pool& pool : named) {

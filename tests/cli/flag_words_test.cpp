@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -12,6 +13,10 @@
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/options.hpp"
 #include "cli/request/pool_words.hpp"
+#include "oracle/random_layout.hpp"
+#include "oracle/random_problem.hpp"
+#include "planner/layout_text.hpp"
+#include "planner/problem/axes.hpp"
 
 using namespace plan;
 
@@ -67,7 +72,21 @@ const std::vector<Known> kWords = {
     {"--model-name", "70b", "--model 70b"},
     {"--cpu-offload", "", "--offload optimizer"},
     {"--num-tokens", "15T", "--tokens 15T"},
+    {"--schedule", "1f1b", "--layout schedule=1f1b"},
+    {"--cp-kind", "all-gather", "--layout cp-kind=all-gather"},
+    {"--peft", "qlora", "--task qlora"},
+    {"--sft", "", "--task finetune"},
+    {"--rank", "64", "--lora-rank 64"},
+    {"--offload-optimizer", "", "--offload optimizer"},
+    {"--html", "", "--format html"},
 };
+
+/// Flags whose meaning takes a sentence, by kind.
+const char* const kSaidAlike[][3] = {
+    {"--lr", "--seed", "--lora-alpha"},           {"--epochs", "--max-steps", "--train-iters"},
+    {"--params", "--num-layers", "--vocab-size"}, {"--bandwidth", "--nics", "--instance"},
+    {"--vram", "--gpu-memory", "--max-memory"},   {"--mfu", "--efficiency", "--utilization"},
+    {"--inference", "--serve", "--decode"}};
 
 /// Items of --layout with something else than commas between them, and words that no single flag says.
 const std::vector<std::pair<std::string, std::string>> kSpacing = {
@@ -127,6 +146,50 @@ TEST_CASE("axes that are given as flags are one word of --layout") {
   CHECK(std::count(all.begin(), all.end(), "write `--layout pp4,zero1,tp8`") == 3);
 }
 
+TEST_CASE("any axis as a flag is said as the item of --layout that states it") {
+  std::mt19937 random(11);
+  for (int round = 0; round < oracle::rounds(200); ++round) {
+    Layout layout = oracle::any_values(random);
+    layout.stages.clear(), layout.chunk_layers.clear();  // a number alone never means these
+    const std::string text = layout_flag(layout);
+    std::vector<std::string> words{"estimate", "--gpus", "8"};
+    std::size_t flags = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find(',', at), text.size());
+      const std::string item = text.substr(at, end - at);
+      const std::size_t value = std::min(item.find_first_of("=0123456789"), item.size());
+      words.push_back("--" + item.substr(0, value));
+      words.push_back(item.substr(value + (item[value] == '=' ? 1 : 0)));
+      at = end + 1, ++flags;
+    }
+    CAPTURE(fmt::format("{}", fmt::join(words, " ")));
+    const std::vector<std::string> all = helps(words, flags);
+    const auto said = std::find_if(all.begin(), all.end(),
+                                   [](const std::string& help) { return help.starts_with("write `--layout "); });
+    REQUIRE(said != all.end());
+    CHECK(std::count(all.begin(), all.end(), *said) == static_cast<std::ptrdiff_t>(flags));
+    const Result<Fixed> meant = read_layout(said->substr(16, said->size() - 17));
+    REQUIRE(meant);
+    CHECK(*meant == read_layout(text).value());
+  }
+}
+
+TEST_CASE("flags that mean nothing here say what stands in their place, those of one kind the same") {
+  std::vector<std::string> sentences;
+  for (const auto& kind : kSaidAlike) {
+    const std::string first = helps({"--model", "8b", "--gpus", "8", kind[0], "1"}, 1).front();
+    for (const char* flag : kind) CHECK(helps({"--model", "8b", "--gpus", "8", flag, "1"}, 1).front() == first);
+    CHECK_FALSE(first.starts_with("a flag with a similar name"));
+    CHECK_FALSE(says(sentences, first));
+    sentences.push_back(first);
+  }
+}
+
+TEST_CASE("a word that was given to a known flag, too, is one mistake behind an unknown one") {
+  CHECK(says(helps({"--model", "8b", "--gpus", "8", "--ep", "8"}, 1), "write `--layout ep8`"));
+  CHECK(says(helps({"--model", "8b", "--gpus", "64", "tp8"}, 1), "write `--layout tp8`"));
+}
+
 TEST_CASE("axes beside a layout are added to it") {
   CHECK(says(helps({"estimate", "--layout", "tp8", "--pp", "4"}, 1), "write `--layout tp8,pp4`"));
   CHECK(says(helps({"estimate", "--layout=tp8", "--pp=4"}, 1), "write `--layout tp8,pp4`"));
@@ -164,6 +227,12 @@ TEST_CASE("what is no word of the field has a neighbour or nothing, and no meani
 TEST_CASE("nodes times GPUs are GPUs") {
   CHECK(read_pools("8x8", {}).error()[0].help[0] == "write `--gpus 64`");
   CHECK(read_pools("2x8xh100-sxm", {}).error()[0].help[0] == "write `--gpus 16xh100-sxm`");
+}
+
+TEST_CASE("a number of GPUs may stand apart from their kind, as reports write it") {
+  const PooledCluster apart = read_pools(" 64 x a100-sxm-80gb , 16 x h100-sxm", {}).value();
+  REQUIRE(apart.pools.size() == 2);
+  CHECK(pools_text(apart) == "64xa100-sxm-80gb,16xh100-sxm");
 }
 
 TEST_CASE("axes that stand between other signs than commas are written with commas in the help") {

@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "oracle/random_layout.hpp"
+#include "oracle/random_problem.hpp"
 #include "planner/layout_text.hpp"
+#include "planner/nearest.hpp"
 #include "planner/problem/complete_layout.hpp"
 
 using namespace plan;
@@ -24,6 +27,27 @@ TEST_CASE("axes that the user fixes") {
   CHECK(fixed.recompute == Recompute{RecomputeKind::Selective, kRecomputeCoreAttention | kRecomputeMlp});
   CHECK(fixed.sequence_parallel == true);
   CHECK_FALSE(fixed.dp.has_value());
+}
+
+TEST_CASE("degrees as reports print them are read as they are") {
+  std::mt19937 random(3);
+  for (int round = 0; round < oracle::rounds(300); ++round) {
+    Layout layout = oracle::any_values(random);
+    layout.stages.clear(), layout.chunk_layers.clear();
+    if (layout.cp_kind == CpKind::Hybrid) layout.cp_kind = CpKind::Ring;
+    const std::string text = degrees_text(layout);
+    CAPTURE(text);
+    const Result<Fixed> read = read_layout(text);
+    REQUIRE(read);
+    CHECK(read->tp == layout.tp);
+    CHECK(read->cp.value_or(1) == layout.cp);
+    CHECK(read->cp_kind.value_or(layout.cp_kind) == layout.cp_kind);
+    CHECK(read->pp == layout.pp);
+    CHECK(read->vp.value_or(1) == layout.vp);
+    CHECK(read->dp == layout.dp);
+    CHECK(read->ep.value_or(1) == layout.ep);
+  }
+  for (const char* bad : {"8 tp", "tp 8 2", "tp8 2", "tp x 8", "tp=8 8"}) CHECK_FALSE(read_layout(bad));
 }
 
 TEST_CASE("words alone name a schedule; layers repeat") {
