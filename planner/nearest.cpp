@@ -316,8 +316,8 @@ void blame_memory(Error& error, const Problem& problem) {
   const StageMemory& worst = detail.stages[static_cast<std::size_t>(detail.peak_stage)];
   const Bytes states = worst.weights + worst.grads + worst.optimizer;
   error.message = "no layout fits: " + problem.model.name + " needs at least " + gib(closest.score.peak) +
-                  " on each of " + std::to_string(problem.gpus) + " GPUs; " + problem.cluster.gpu.name + " has " +
-                  gib(RealBytes(problem.cluster.gpu.memory)) +
+                  (problem.gpus > 1 ? " on each of " + std::to_string(problem.gpus) + " GPUs; " : "; ") +
+                  problem.cluster.gpu.name + " has " + gib(RealBytes(problem.cluster.gpu.memory)) +
                   (stated ? ", " + gib(capacity) + " beside `--headroom`" : "");
   error.facts.push_back("closest: " + degrees_text(closest.layout) + ", over by " + gib(closest.score.peak - capacity));
   error.facts.push_back("weights, gradients and optimizer alone take " + gib(states) + " there");
