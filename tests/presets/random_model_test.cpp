@@ -135,3 +135,22 @@ TEST_CASE("a random model is read back as it was written") {
     CHECK(write_model(*read, seed % 2 == 0 ? "a source" : "") == text);
   }
 }
+
+TEST_CASE("a written model states nothing that its reader would assume") {
+  int left_out = 0;
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    Dice dice(seed);
+    const Model wanted = model(dice);
+    const std::string text = write_model(wanted);
+    for (std::size_t begin = 0, end; begin < text.size(); begin = end) {
+      end = text.find('\n', begin) + 1;
+      const std::string line = text.substr(begin, end - begin);
+      if (line[0] == ' ' || line.ends_with(":\n")) continue;  // a key of the model itself, and no section
+      CAPTURE(line);
+      const Result<Model> read = read_model(text.substr(0, begin) + text.substr(end), "m.yaml");
+      CHECK_FALSE((read && *read == wanted));
+      ++left_out;
+    }
+  }
+  CHECK(left_out > 500);
+}

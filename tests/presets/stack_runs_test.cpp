@@ -70,6 +70,27 @@ TEST_CASE("entries of runs have conditions, facts of both kinds, and a source") 
   CHECK(preset->stands_over());
 }
 
+TEST_CASE("a fact of a run that is yes or no is read as it stands, alone and among others") {
+  for (const char* name : {"sequence_parallel", "experts_split_by_tp", "data_outermost", "interleaves", "accumulates",
+                           "recomputes_fully", "precision_aware", "untied", "megatron_flags"})
+    for (const bool truth : {true, false})
+      for (const char* other : {"", "    zero: 3\n"}) {
+        CAPTURE(truth);
+        const std::string line = "    " + std::string(name) + (truth ? ": yes\n" : ": no\n");
+        CAPTURE(line);
+        const auto preset =
+            read_stack(kHead + "  - when: {experts: yes}\n" + other + line + "    source: a\n", "x.yaml");
+        REQUIRE(preset.has_value());
+        int found = 0;
+        for (const RunFact& fact : preset->runs.front().job) {
+          if (fact.row->name != name) continue;
+          CHECK(fact.number == static_cast<int>(truth));
+          ++found;
+        }
+        CHECK(found == 1);
+      }
+}
+
 TEST_CASE("mistakes in entries of runs are told by name") {
   const std::pair<const char*, const char*> cases[] = {
       {"  - {zero: 1}\n", "missing_key"},

@@ -2,7 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+#include <random>
 #include <string>
+#include <vector>
+
+#include "presets/yaml_anchors.hpp"
 
 namespace yaml = plan::yaml;
 using plan::Errors;
@@ -125,4 +130,47 @@ TEST_CASE("a hundred mistakes are cut at twenty") {
 TEST_CASE("unreadable files are one clear error") {
   CHECK(yaml::read_text("/no/such/file.yaml").error().front().message == "no file `/no/such/file.yaml`");
   CHECK(yaml::read_text("/").error().front().message == "`/` is a directory");
+}
+
+// YAML 1.1's merge keys, https://yaml.org/type/merge.html: what a map states itself counts, then its bases in their
+// order.
+TEST_CASE("a map takes from its bases what it lacks, the first base's first, wherever it names them") {
+  std::mt19937 random(20261127);
+  const auto any = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most)); };
+  for (int trial = 0; trial < 300; ++trial) {
+    std::string text;
+    std::map<std::string, std::string> bases[3], wanted;
+    for (int b = 0; b < 3; ++b) {
+      text += "base" + std::to_string(b) + ": &b" + std::to_string(b) + "\n";
+      for (char key = 'a'; key < 'f'; ++key)
+        if (any(2) == 0 || key == 'a') {
+          const std::string value = std::to_string(any(1000));
+          bases[b][std::string(1, key)] = value;
+          text += "  " + std::string(1, key) + ": " + value + "\n";
+        }
+    }
+    std::vector<std::string> lines;
+    for (char key = 'b'; key < 'h'; ++key)
+      if (any(3) == 0) {
+        wanted[std::string(1, key)] = "own";
+        lines.push_back("  " + std::string(1, key) + ": own\n");
+      }
+    const int first = any(3), second = any(3);
+    const bool one = any(2) == 0;
+    const std::string list = "[*b" + std::to_string(first) + ", *b" + std::to_string(second) + "]";
+    lines.insert(lines.begin() + any(static_cast<int>(lines.size()) + 1),
+                 "  <<: " + (one ? "*b" + std::to_string(first) : list) + "\n");
+    wanted.insert(bases[first].begin(), bases[first].end());
+    if (!one) wanted.insert(bases[second].begin(), bases[second].end());
+    text += "map:\n";
+    for (const std::string& line : lines) text += line;
+    CAPTURE(text);
+    const auto document = yaml::parse_with_anchors(text, "f.yaml");
+    REQUIRE(document.has_value());
+    const yaml::Node& map = document->root.items.back();
+    std::map<std::string, std::string> found;
+    for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) found[map.items[i].text] = map.items[i + 1].text;
+    CHECK(found == wanted);
+    CHECK(map.items.size() == 2 * wanted.size());
+  }
 }
