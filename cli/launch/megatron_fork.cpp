@@ -152,8 +152,10 @@ void widths(MegatronArgs& args) {
 }
 
 void adapters(MegatronArgs& args) {
-  if (const std::string stage = args.text("stage"); !stage.empty() && stage != "sft" && stage != "pt")
-    unused(args, "stage", fmt::format("the models beside the trained one of `{}` are not counted", stage));
+  for (const char* flag : {"stage", "train-mode"})
+    if (const std::string stage = args.text(flag);
+        !stage.empty() && stage != "sft" && stage != "pt" && stage != "pretrain" && stage != "finetune")
+      unused(args, flag, fmt::format("the models beside the trained one of `{}` are not counted", stage));
   const std::int64_t rank = args.integer("lora-r", 0);
   if (rank < 1) return;
   args.task = args.has("qlora") ? Task::Qlora : Task::Lora;

@@ -6,8 +6,11 @@
 
 #include "cli/launch/megatron_builder.hpp"
 #include "cli/launch/megatron_hybrid.hpp"
+#include "cli/launch/settings.hpp"
+#include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/partition.hpp"
+#include "formulas/text.hpp"
 #include "planner/layout_text.hpp"
 
 namespace plan::megatron {
@@ -83,13 +86,9 @@ std::vector<int> chunks_between_ends(Builder& builder, int pp, int vp, int depth
   return chunks;
 }
 
-/// Equal chunks, embedding and loss counted as layers where the flags say so.
-std::vector<int> divided_chunks(Builder& builder, int pp, int vp, int depth) {
-  const bool embedding = builder.args.has("account-for-embedding-in-pipeline-split"),
-             loss = builder.args.has("account-for-loss-in-pipeline-split");
-  const std::vector<int>& idle = builder.args.idle_layers;
-  std::vector<int> chunks = equal_chunks(depth + static_cast<int>(idle.size()), pp * vp, embedding, loss);
-  for (const int layer : idle) {  // counted among the layers that were dealt out, and then not there
+/// Takes the layers that do nothing out of the chunks: they were counted among those that were dealt out.
+void leave_out_idle(Builder& builder, std::vector<int>& chunks) {
+  for (const int layer : builder.args.idle_layers) {
     int at = 0, before = 0;
     while (at + 1 < static_cast<int>(chunks.size()) && before + chunks[static_cast<std::size_t>(at)] <= layer)
       before += chunks[static_cast<std::size_t>(at++)];
@@ -97,6 +96,42 @@ std::vector<int> divided_chunks(Builder& builder, int pp, int vp, int depth) {
   }
   for (const auto& [at, fewer] : builder.dealt)
     if (at < static_cast<int>(chunks.size())) chunks[static_cast<std::size_t>(at)] += fewer;
+}
+
+/// MindSpeed's `--num-layer-list 15,15,16,15`: the layers of each stage; empty after a mistake.
+std::vector<int> listed_stages(Builder& builder, int pp, int vp, int depth) {
+  const char* flag = "num-layer-list";
+  const std::int64_t all = depth + static_cast<std::int64_t>(builder.args.idle_layers.size());
+  const std::string text = builder.args.text(flag);
+  std::vector<int> stages;
+  std::int64_t sum = 0;
+  for (const std::string_view word : split(text, ",")) {
+    const std::int64_t layers = to_integer(trim(word)).value_or(-1);
+    if (layers < 0 || layers > all) {
+      builder.wrong(flag, fmt::format("takes the layers of each stage, with commas between, not `{}`", text));
+      return {};
+    }
+    stages.push_back(static_cast<int>(layers));
+    sum += layers;
+  }
+  if (vp > 1)
+    builder.wrong(flag, "and virtual stages exclude each other");
+  else if (static_cast<int>(stages.size()) != pp)
+    builder.wrong(flag, fmt::format("lists {} stages, and pp is {}", stages.size(), pp));
+  else if (sum != all)
+    builder.wrong(flag, fmt::format("deals out {} layers, and the model has {}", sum, all));
+  else
+    leave_out_idle(builder, stages);
+  return builder.errors.empty() ? stages : std::vector<int>{};
+}
+
+/// Equal chunks, embedding and loss counted as layers where the flags say so.
+std::vector<int> divided_chunks(Builder& builder, int pp, int vp, int depth) {
+  const bool embedding = builder.args.has("account-for-embedding-in-pipeline-split"),
+             loss = builder.args.has("account-for-loss-in-pipeline-split");
+  const std::vector<int>& idle = builder.args.idle_layers;
+  std::vector<int> chunks = equal_chunks(depth + static_cast<int>(idle.size()), pp * vp, embedding, loss);
+  leave_out_idle(builder, chunks);
   if (chunks.empty())
     builder.errors.push_back({"uneven_stages",
                               fmt::format("{}: {} layers{} do not divide into {} chunks (pp {} x vp {})",
@@ -126,6 +161,9 @@ void stages(Builder& builder) {
       if (!chunks.empty()) vp = static_cast<int>(chunks.size()) / pp;
     } else if (args.has("decoder-first-pipeline-num-layers") || args.has("decoder-last-pipeline-num-layers")) {
       chunks = chunks_between_ends(builder, pp, vp, depth);
+    } else if (pp > 1 && args.has("num-layer-list")) {
+      chunks = listed_stages(builder, pp, vp, depth);
+      if (!chunks.empty()) state(job, "layers", stage_layers_text(chunks), args.where("num-layer-list"));
     } else {
       chunks = divided_chunks(builder, pp, vp, depth);
     }

@@ -125,6 +125,38 @@ TEST_CASE("layers of the first and the last stage leave equal shares for those b
         }
 }
 
+// MindSpeed's list of layers by stage.
+TEST_CASE("stages hold the layers of --num-layer-list, or it is refused") {
+  std::mt19937 random(5);
+  for (int draw = 0; draw < 60; ++draw) {
+    const int pp = 2 + static_cast<int>(random() % 5);
+    std::vector<int> layers(static_cast<std::size_t>(pp));
+    std::string list;
+    int depth = 0;
+    for (int& each : layers) {
+      depth += each = 2 + static_cast<int>(random() % 6);
+      list += fmt::format("{}{}", list.empty() ? "" : ",", each);
+    }
+    enum { Sound, Sum, Count, Virtual } kind = static_cast<decltype(kind)>(random() % 4);
+    std::string more;
+    if (kind == Sum) ++depth;
+    if (kind == Count) list += fmt::format(",{}", 1), ++depth;
+    if (kind == Virtual) more = " --num-layers-per-virtual-pipeline-stage 1";
+    const std::string line = fmt::format(
+        "torchrun --nproc-per-node {} --nnodes 1 pretrain_gpt.py --num-layers {} --hidden-size 4096 "
+        "--num-attention-heads 32 --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 "
+        "--global-batch-size 60 --train-iters 10 --eval-interval 10 --vocab-size 32000 --bf16 "
+        "--pipeline-model-parallel-size {} --num-layer-list {}{}",
+        pp, depth, pp, list, more);
+    CAPTURE(line);
+    const Temporary file("run.sh", line + "\n");
+    const Result<LaunchJob> job = read_launch_files({file.path()});
+    REQUIRE(job.has_value() == (kind == Sound));
+    if (!job) continue;
+    CHECK(job->fixed.chunk_layers.value_or(std::vector<int>(layers.size(), depth / pp)) == layers);
+  }
+}
+
 TEST_CASE("what a script says that the estimate cannot follow is noted") {
   const std::string base =
       "torchrun --nproc-per-node 8 --nnodes 8 pretrain_gpt.py --num-layers 6 --hidden-size 4096 --num-attention-heads "
