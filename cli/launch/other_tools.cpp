@@ -88,6 +88,11 @@ constexpr OtherTool kPrimus{
     {},
     {}};
 
+constexpr OtherTool kTorchtitanProgram{"a training program of torchtitan's in Python",
+                                       "give the configuration that it is started with, or state its job with flags",
+                                       {},
+                                       {}};
+
 constexpr OtherTool kRecipe{"overrides of a Megatron-Bridge recipe, which decides the layout that they leave out",
                             kState,
                             {"^model:", "^train:", "train_iters:"},
@@ -103,6 +108,9 @@ bool matches(const OtherTool& tool, const std::string& text) {
 }  // namespace
 
 const OtherTool* other_tool(const LaunchSource& source) {
+  if (source.path.ends_with(".py") && source.text.find("torchtitan") != std::string::npos &&
+      (source.text.find(".backward()") != std::string::npos || source.text.find("\nasync def ") != std::string::npos))
+    return &kTorchtitanProgram;
   if (source.path.ends_with(".py") && source.text.find("torchtitan") == std::string::npos)
     for (const auto& [module, tool] : kPrograms)
       if (imports(source.text, module)) return &tool;

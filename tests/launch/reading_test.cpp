@@ -272,7 +272,8 @@ TEST_CASE("files of tools without a reader are named by their own keys") {
        "work_group: x\nmodules:\n  pre_trainer:\n    framework: nemo_automodel\n    overrides:\n"
        "      local_batch_size: 2\n"},
       {"prime.toml", "[model]\nname = \"Qwen/Qwen3-4B\"\n[trainer.model]\ncp = 2\n[orchestrator]\nbatch_size = 64\n"},
-      {"areal.yaml", "experiment_name: x\nallocation_mode: sglang.d4p1t1+d4p1t1\ngconfig:\n  n_samples: 4\n"}};
+      {"areal.yaml", "experiment_name: x\nallocation_mode: sglang.d4p1t1+d4p1t1\ngconfig:\n  n_samples: 4\n"},
+      {"train.py", "from torchtitan.config import JobConfig\n\ndef step(model, loss):\n    loss.backward()\n"}};
   for (const auto& file : files) {
     const auto& name = file.first;
     const auto& text = file.second;
