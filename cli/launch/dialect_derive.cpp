@@ -135,6 +135,7 @@ void verl_models_beside(const DialectKeys& keys, MegatronArgs& args) {
   const bool stated = !word_of(keys, kEnable).empty(), gae = word_of(keys, kEstimator) == "gae";
   if (stated ? is_on(keys, kEnable) : gae)
     unused(keys, stated ? kEnable : kEstimator, args, "the critic beside the trained model is not counted");
+  for (const auto& [key, text] : verl::models_beside(keys)) unused(keys, key, args, std::string(text));
   if (const std::string_view critic = verl::critic_by_default(keys); !critic.empty())
     unused(keys, critic, args, verl::kDefaultCritic);
 }

@@ -51,14 +51,15 @@ void read_model(JobBuilder& builder, const FsdpDialect& dialect, const LaunchFac
 
 void read_axes(JobBuilder& builder, const FsdpDialect& dialect) {
   const int tp = dialect.tp.empty() ? 1 : builder.degree(dialect.tp, 1);
-  const int cp = builder.degree(dialect.cp, 1);
+  const std::string_view cp_key = stated(builder.settings, {dialect.cp, dialect.engine_cp});
+  const int cp = builder.degree(cp_key, 1);
   const int replicate = dialect.replicate.empty() ? 1 : std::max(1, builder.degree(dialect.replicate, 1, -1));
   if (!builder.plausible({tp, cp, replicate})) return;
   builder.fix(&Fixed::tp, tp, dialect.tp);
-  builder.fix(&Fixed::cp, cp, dialect.cp);
+  builder.fix(&Fixed::cp, cp, cp_key);
   const bool ulysses = dialect.tp.empty();
   if (cp > 1)
-    builder.fix(&Fixed::cp_kind, ulysses ? CpKind::Ulysses : CpKind::Ring, ulysses ? "ulysses" : "ring", dialect.cp);
+    builder.fix(&Fixed::cp_kind, ulysses ? CpKind::Ulysses : CpKind::Ring, ulysses ? "ulysses" : "ring", cp_key);
   builder.fix(&Fixed::pp, 1, "");
   builder.fix(&Fixed::vp, 1, "");
   const int ep = dialect.ep.empty() ? 1 : builder.degree(dialect.ep, 1);
@@ -241,6 +242,9 @@ Result<LaunchJob> read_verl_fsdp(std::span<const LaunchSource> files, const Laun
   if (!keys) return fail(keys.error());
   Result<LaunchJob> job = job_of(kVerlActor, *keys, facts);
   if (job) verl::tell_programs(files, *job);
+  if (job)
+    for (const auto& [key, text] : verl::models_beside(*keys))
+      unused(*job, "not_counted", fmt::format("{}: `{}`: {}", where_of(*keys, key), yaml::printable(key), text));
   if (const std::string_view critic = verl::critic_by_default(*keys); job && !critic.empty())
     unused(*job, "not_counted",
            fmt::format("{}: `{}`: {}", where_of(*keys, critic), yaml::printable(critic), verl::kDefaultCritic));

@@ -21,6 +21,7 @@ struct FsdpDialect {
   int micro_otherwise = 0;          ///< 0: must be stated
   std::string_view micro_of_all{};  ///< of all data ranks together, where `micro` is not stated
   std::string_view tp{}, cp{}, replicate{}, ep{};
+  std::string_view engine_cp{};  ///< another name of `cp`, which counts where it is stated
   std::string_view checkpointing{};
   bool checkpointing_otherwise = true;
   std::string_view lora{};
@@ -119,6 +120,7 @@ inline constexpr FsdpDialect kVerlSft{.format = "verl-sft",
                                       .micro = {"data.micro_batch_size_per_gpu", "data.micro_batch_size"},
                                       .micro_otherwise = 4,
                                       .cp = "ulysses_sequence_parallel_size",
+                                      .engine_cp = "engine.ulysses_sequence_parallel_size",
                                       .checkpointing = "model.enable_gradient_checkpointing",
                                       .lora = "model.lora_rank",
                                       .offload = {"model.fsdp_config.cpu_offload", "engine.offload_policy"},

@@ -111,6 +111,23 @@ std::string_view critic_by_default(const DialectKeys& keys) {
                                                                       : std::string_view();
 }
 
+std::vector<std::pair<std::string_view, std::string_view>> models_beside(const DialectKeys& keys) {
+  constexpr std::string_view kJudges[] = {"reward_model.enable", "reward.reward_model.enable"};
+  constexpr std::string_view kOwn[] = {kActor, "critic.", "reward_model.", "reward.", "data."};
+  std::vector<std::pair<std::string_view, std::string_view>> out;
+  for (const auto& [key, value] : keys) {
+    const std::string_view name = key;
+    const std::string word = word_of(keys, key);
+    const auto starts = [&](std::string_view section) { return name.starts_with(section); };
+    if (std::find(std::begin(kJudges), std::end(kJudges), name) != std::end(kJudges) && is_on(keys, key))
+      out.emplace_back(name, "the reward model beside the trained one is not counted");
+    else if (name.ends_with(".model.path") && std::none_of(std::begin(kOwn), std::end(kOwn), starts) && !word.empty() &&
+             word != "null")
+      out.emplace_back(name, "a model beside the actor, which verl itself has not, is not counted");
+  }
+  return out;
+}
+
 void tell_programs(std::span<const LaunchSource> files, LaunchJob& job) {
   for (const LaunchSource& source : files)
     if (is_shell(source)) tell_program(source, job);

@@ -3,6 +3,8 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/format.hpp"
@@ -26,6 +28,10 @@ inline constexpr std::string_view kDefaultCritic =
     "counted";
 /// A key of the critic that verl's own estimator, gae, trains where none is stated; empty: it trains none.
 [[nodiscard]] std::string_view critic_by_default(const DialectKeys& keys);
+
+/// Keys of models that stand on the actor's GPUs beside it, and what is told of each: a judge, and what a program of
+/// its own adds.
+[[nodiscard]] std::vector<std::pair<std::string_view, std::string_view>> models_beside(const DialectKeys& keys);
 
 /// Names programs other than verl's own trainer, which may train more than the actor.
 void tell_programs(std::span<const LaunchSource> files, LaunchJob& job);

@@ -48,6 +48,29 @@ TEST_CASE("the engine of a verl script is what its command says, and no remark, 
     CHECK(job_of("e.sh", script("verl.trainer.main_ppo", kMegatron + says)).fixed.tp == 4);
 }
 
+TEST_CASE("models that a recipe of verl's loads beside the actor are told") {
+  const auto told = [](const std::string& more, const std::string& word) {
+    return names(job_of("r.sh", script("verl.trainer.main_ppo", kMicro + more)).unused, word);
+  };
+  CHECK(told("hinter.model.path=Qwen/Qwen2.5-1.5B", "hinter.model.path"));
+  CHECK(told("reward_model.enable=True reward_model.model.path=a/b", "reward_model"));
+  CHECK_FALSE(told("reward_model.enable=False", "reward_model"));
+  CHECK_FALSE(told("", "model.path"));
+}
+
+TEST_CASE("sequences of verl's fine-tuning are split as its engine says, or by the name of earlier releases") {
+  for (const char* key : {"engine.ulysses_sequence_parallel_size", "ulysses_sequence_parallel_size"}) {
+    CAPTURE(key);
+    const LaunchJob job =
+        job_of("s.sh", fmt::format("torchrun --nnodes=1 --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer "
+                                   "data.train_batch_size=64 data.max_length=2048 data.micro_batch_size_per_gpu=2 "
+                                   "model.partial_pretrain=Qwen/Qwen2.5-7B-Instruct {}=4\n",
+                                   key));
+    CHECK(job.fixed.cp == 4);
+    CHECK(job.fixed.cp_kind == CpKind::Ulysses);
+  }
+}
+
 TEST_CASE("recipes on verl's trainer are read as it, and their program is named") {
   for (const char* program : {"recipe.dapo.main_dapo", "recipe.dapo.src.main_dapo", "verl_tool.trainer.main_ppo"}) {
     CAPTURE(std::string(program));
