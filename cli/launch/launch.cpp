@@ -272,6 +272,9 @@ Result<LaunchJob> read_by_format(const std::vector<LaunchSource>& files,
   job.emplace();
   job->format = "launcher";
   state_gpus(*job, facts);
+  for (const LaunchSource& source : files)
+    if (is_shell(source) && !follow_script(source).commands.empty())
+      unused(*job, "not_used", fmt::format("{}: only its GPUs are read, as no command followed trains", source.path));
   return *std::move(job);
 }
 

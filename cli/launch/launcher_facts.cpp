@@ -8,6 +8,8 @@
 #include "cli/launch/launcher_commands.hpp"
 #include "cli/launch/shell.hpp"
 #include "cli/launch/shell_statements.hpp"
+#include "cli/terminal/words.hpp"
+#include "formulas/text.hpp"
 #include "presets/hardware.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
@@ -139,6 +141,20 @@ void from_skypilot(const std::string& text, const std::string& path, LaunchFacts
   gpus_of(value, path, facts);
 }
 
+/// dstack: `gpu: H100:8`, `A100:80GB:4`, `24GB`, which is one of any kind; a range of numbers is not known.
+void from_dstack(const std::string& text, const std::string& path, LaunchFacts& facts) {
+  const std::size_t at = text.find(" gpu: ");
+  if (at == std::string::npos) return;
+  std::string kind, count = "1";
+  for (std::string_view word : split(trim(std::string_view(text).substr(at + 6, text.find('\n', at) - at - 6)), ":")) {
+    word = trim(word, " \t\r\"'");
+    if (word.ends_with("GB")) continue;  // its memory
+    const bool number = !word.empty() && std::isdigit(static_cast<unsigned char>(word.front())) != 0;
+    (number ? count : kind) = word;
+  }
+  gpus_of(kind.empty() ? count : fmt::format("{}:{}", kind, count), path, facts);
+}
+
 /// What the file says of nodes and images, also where a script was made of the command in it.
 const std::string& file_text(const LaunchSource& source) {
   return source.manifest.empty() ? source.text : source.manifest;
@@ -190,6 +206,10 @@ LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
     } else if (text.find("accelerators:") != std::string::npos && text.find("run:") != std::string::npos) {
       facts.nodes = std::max(1, yaml_number(text, "num_nodes"));
       from_skypilot(text, source.path, facts);
+      facts.gpus_where = source.path;
+    } else if (!source.manifest.empty() && text.find("type: task") != std::string::npos) {
+      facts.nodes = std::max(1, yaml_number(text, "nodes"));
+      from_dstack(text, source.path, facts);
       facts.gpus_where = source.path;
     } else if (text.find(" slots=") != std::string::npos && !text.starts_with("#!")) {
       from_hostfile(source, facts);

@@ -1,6 +1,6 @@
-// Files that hand a command to nodes: `run:` of a SkyPilot task, `command:` and `args:` of a container or a TrainJob.
-// The command becomes a script, each word on the line where it stands, so that every reader of scripts reads it.
-// Tested by tests/launch/manifests_test.cpp.
+// Files that hand a command to nodes: `run:` of a SkyPilot task, `commands:` of a dstack task, `command:` and `args:`
+// of a container or a TrainJob. The command becomes a script, each word on the line where it stands, so that every
+// reader of scripts reads it. Tested by tests/launch/manifests_test.cpp.
 #include "cli/launch/manifests.hpp"
 
 #include <fmt/core.h>
@@ -111,6 +111,49 @@ bool add_sky_task(Lines& lines, const Node& root) {
   return true;
 }
 
+/// `NAME=value` of a list, or `NAME: value` of a map; a name alone is taken from who submits the task.
+void add_dstack_variables(Lines& lines, const Node& root) {
+  const Node* variables = value_of(root, "env");
+  if (variables == nullptr) return;
+  const bool map = variables->kind == yaml::Kind::Map;
+  for (std::size_t i = 0; i < variables->items.size(); i += map ? 2 : 1) {
+    const Node& item = variables->items[i];
+    const std::size_t equals = item.text.find('=');
+    if (map && i + 1 < variables->items.size())
+      add_variable(lines, item.line, item.text, variables->items[i + 1].text);
+    else if (!map && equals != std::string::npos)
+      add_variable(lines, item.line, item.text.substr(0, equals), item.text.substr(equals + 1));
+  }
+}
+
+/// GPUs of a node as dstack names them: `H100:8`, `A100:80GB:4`, `8`, or a map with `count:`; empty if not stated so.
+std::string dstack_gpus(const Node& root) {
+  const Node* resources = value_of(root, "resources");
+  const Node* gpu = resources == nullptr ? nullptr : value_of(*resources, "gpu");
+  if (gpu != nullptr && gpu->kind == yaml::Kind::Map) gpu = value_of(*gpu, "count");
+  if (gpu == nullptr || gpu->kind != yaml::Kind::Scalar) return {};
+  const std::string last = gpu->text.substr(gpu->text.rfind(':') + 1);
+  return last.find_first_not_of("0123456789") == std::string::npos ? last : std::string();
+}
+
+bool add_dstack_task(Lines& lines, const Node& root) {
+  const Node *type = value_of(root, "type"), *commands = value_of(root, "commands");
+  if (type == nullptr || type->text != "task" || commands == nullptr || commands->kind != yaml::Kind::Sequence ||
+      commands->items.empty())
+    return false;
+  add_dstack_variables(lines, root);
+  const int first = commands->items.front().line;
+  const Node* nodes = value_of(root, "nodes");
+  add_variable(lines, first, "DSTACK_NODES_NUM", nodes == nullptr ? "1" : nodes->text);
+  add_variable(lines, first, "DSTACK_NODE_RANK", "0");
+  if (const std::string gpus = dstack_gpus(root); !gpus.empty()) {
+    add_variable(lines, first, "DSTACK_GPUS_PER_NODE", gpus);
+    if (nodes == nullptr) add_variable(lines, first, "DSTACK_GPUS_NUM", gpus);
+  }
+  for (const Node& command : commands->items) lines.add_text(command);
+  return true;
+}
+
 bool is_shell_name(std::string_view word) {
   const std::string_view base = base_name(word);
   return base == "bash" || base == "sh";
@@ -164,7 +207,8 @@ std::optional<LaunchSource> script_of_manifest(const LaunchSource& source) {
   Lines lines(source.text);
   const Node& root = document->root;
   const bool kubernetes = value_of(root, "apiVersion") != nullptr && value_of(root, "kind") != nullptr;
-  if (!(kubernetes ? add_containers(lines, root) : add_sky_task(lines, root))) return std::nullopt;
+  if (!(kubernetes ? add_containers(lines, root) : add_sky_task(lines, root) || add_dstack_task(lines, root)))
+    return std::nullopt;
   LaunchSource script = source;
   script.manifest = source.text;
   script.text = lines.text();

@@ -6,8 +6,8 @@
 
 namespace plan {
 
-/// The command that a SkyPilot task or a Kubernetes job hands to its nodes, as a script on the lines of its file;
-/// nothing where the file is neither or hands over no command.
+/// The command that a SkyPilot task, a dstack task or a Kubernetes job hands to its nodes, as a script on the lines of
+/// its file; nothing where the file is neither or hands over no command.
 [[nodiscard]] std::optional<LaunchSource> script_of_manifest(const LaunchSource& source);
 
 }  // namespace plan

@@ -56,6 +56,17 @@ std::string sky_task(const Words& job, std::mt19937& random) {
                      command_of(job, random, " \\\n    "));
 }
 
+std::string dstack_task(const Words& job, std::mt19937& random) {
+  Words said = job;
+  said.words[2] = "$DSTACK_GPUS_PER_NODE";
+  said.words[7] = "$MICRO";
+  const char* env = random() % 2 == 0 ? "  - TOKEN\n  - MICRO=" : "  MICRO: ";
+  const char* memory = random() % 2 == 0 ? "" : "80GB:";
+  return fmt::format(
+      "type: task\nname: x\nenv:\n{}{}\ncommands:\n  - pip install .\n  - |\n    {}\nresources:\n  gpu: H100:{}{}\n",
+      env, job.micro, command_of(said, random, " \\\n      "), memory, job.gpus);
+}
+
 std::string kubernetes_job(const Words& job, std::mt19937& random) {
   std::string out = "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      containers:\n";
   out += "      - name: a\n        image: b\n";
@@ -90,7 +101,7 @@ std::string train_job(const Words& job, std::mt19937&) {
 TEST_CASE("the command in a task or a job of nodes counts as the same command in a script does") {
   std::mt19937 random(7);
   for (int round = 0; round < 20; ++round)
-    for (const auto& make : {sky_task, kubernetes_job, train_job}) {
+    for (const auto& make : {sky_task, dstack_task, kubernetes_job, train_job}) {
       const Words words = random_words(random);
       const std::string text = make(words, random);
       CAPTURE(text);
@@ -114,6 +125,16 @@ TEST_CASE("a task whose command no reader understands is refused, and not read f
   CHECK(job_of("c.yaml", "num_nodes: 2\nresources:\n  accelerators: A100:4\nrun: |\n  nvidia-smi\n").gpus == 8);
 }
 
+TEST_CASE("a script that starts no training that is read is told to give its GPUs alone") {
+  const std::string head = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\n";
+  for (const char* command : {"exec ./inner.sh", "bash other.sh"}) {
+    const LaunchJob job = job_of("job.sbatch", head + command + "\n");
+    CHECK(job.gpus == 16);
+    CHECK(names(job.unused, "only its GPUs are read"));
+  }
+  CHECK(job_of("job.sbatch", head).unused.empty());
+}
+
 TEST_CASE("what a task tells its command of nodes and variables is known there") {
   const LaunchJob job =
       job_of("a.yaml",
@@ -122,6 +143,13 @@ TEST_CASE("what a task tells its command of nodes and variables is known there")
              "    --model_name_or_path Qwen/Qwen2.5-7B-Instruct --per_device_train_batch_size $SIZE --bf16\n");
   CHECK(job.gpus == 8);
   CHECK(job.fixed.micro_batch == 3);
+  const LaunchJob nodes =
+      job_of("d.dstack.yml",
+             "type: task\nnodes: 2\nresources:\n  gpu: 80GB:8\ncommands:\n"
+             "  - torchrun --nnodes $DSTACK_NODES_NUM --nproc_per_node $DSTACK_GPUS_PER_NODE train.py "
+             "--model_name_or_path Qwen/Qwen2.5-7B-Instruct --per_device_train_batch_size 2 --bf16\n");
+  CHECK(nodes.gpus == 16);
+  CHECK(nodes.gpus_per_node == 8);
 }
 
 TEST_CASE("words that a slip cuts off their command are refused at their line") {
