@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "cli/launch/counted_as.hpp"
@@ -36,7 +39,14 @@ constexpr auto kTop = word_list([] {
          "tpu_use_sudo command_file commands tpu_vm tpu_env dynamo_config";
 });
 constexpr auto kNested = word_list([] {
-  return "fsdp_config.fsdp_version fsdp_config.fsdp_offload_params fsdp_config.fsdp_min_num_params "
+  return "deepspeed_config.deepspeed_config_file deepspeed_config.zero_stage deepspeed_config.zero3_init_flag "
+         "deepspeed_config.zero3_save_16bit_model deepspeed_config.offload_optimizer_device "
+         "deepspeed_config.offload_param_device deepspeed_config.offload_optimizer_nvme_path "
+         "deepspeed_config.offload_param_nvme_path deepspeed_config.gradient_accumulation_steps "
+         "deepspeed_config.gradient_clipping deepspeed_config.deepspeed_hostfile "
+         "deepspeed_config.deepspeed_exclusion_filter deepspeed_config.deepspeed_inclusion_filter "
+         "deepspeed_config.deepspeed_multinode_launcher deepspeed_config.deepspeed_moe_layer_cls_names "
+         "fsdp_config.fsdp_version fsdp_config.fsdp_offload_params fsdp_config.fsdp_min_num_params "
          "fsdp_config.fsdp_sharding_strategy fsdp_config.fsdp_reshard_after_forward "
          "fsdp_config.fsdp_auto_wrap_policy fsdp_config.fsdp_transformer_layer_cls_to_wrap "
          "fsdp_config.fsdp_backward_prefetch fsdp_config.fsdp_backward_prefetch_policy "
@@ -74,8 +84,7 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   d.shard = builder.degree(kShard, 1);
   if (!builder.plausible({d.tp, d.cp, d.replicate, d.shard})) return {};
   builder.launcher(facts);
-  const std::string_view key = settings.states(kProcessesFlag) ? kProcessesFlag : kProcesses;  // flags win
-  if (const int processes = builder.degree(key, 0); processes > 0 && facts.total == 0) builder.gpus(processes, key);
+  hugging_face::read_processes(builder, facts);
   const bool grid = settings.has_section("acc.parallelism_config.");
   const std::int64_t inner = static_cast<std::int64_t>(d.tp) * d.cp;
   const std::string tool = settings.text("tool").value_or("");  // these shard over what the other degrees leave
@@ -164,18 +173,6 @@ void read_batch(JobBuilder& builder) {
   builder.rank_batch(micro, steps, builder.settings.states(kSteps) ? kSteps : kMicro);
 }
 
-void read_unknown(JobBuilder& builder) {
-  for (const Setting& setting : builder.settings.all()) {
-    if (!setting.key.starts_with("acc.") || setting.key == "acc.missing_file") continue;
-    const std::string_view key = shown_key(setting.key).substr(0, setting.key.find('[') - 4);
-    const std::string_view section = key.substr(0, key.find('.'));
-    if (std::find(std::begin(kTop), std::end(kTop), section) == std::end(kTop))
-      builder.unknown_key(setting, key, kTop, "is unknown to accelerate, which stops there");
-    else if (key.starts_with("fsdp_config.") || key.starts_with("parallelism_config."))
-      builder.unknown_key(setting, key, kNested, "is unknown to accelerate, which passes over it in silence");
-  }
-}
-
 /// Neither a file of accelerate's nor the Trainer's own `fsdp` says how the job is sharded.
 void read_no_sharding(JobBuilder& builder) {
   builder.fix(&Fixed::shard, 0, "");
@@ -208,6 +205,37 @@ void check_words(JobBuilder& builder) {
 
 }  // namespace
 
+void hugging_face::read_processes(JobBuilder& builder, const LaunchFacts& facts) {
+  Settings& settings = builder.settings;
+  const bool flag = settings.states(kProcessesFlag);  // which wins
+  const std::string word = settings.text(kProcessesFlag).value_or("");
+  if (facts.total > 0) return;
+  if (flag && word.find_first_of("$`") != std::string::npos) {
+    if (builder.job.gpus == 0)
+      builder.unused(kProcessesFlag, fmt::format("`{}` is not known, and it goes over what a file says", word));
+    return;
+  }
+  const std::string_view key = flag ? kProcessesFlag : kProcesses;
+  if (const int processes = builder.degree(key, 0); processes > 0) builder.gpus(processes, key);
+}
+
+void hugging_face::read_unknown_to_accelerate(JobBuilder& builder) {
+  std::set<std::string, std::less<>> told;
+  for (const Setting& setting : builder.settings.all()) {
+    if (!setting.key.starts_with("acc.") || setting.key == "acc.missing_file") continue;
+    std::string_view key = shown_key(setting.key).substr(0, setting.key.find('[') - 4);
+    const std::string_view section = key.substr(0, key.find('.'));
+    const bool nested = section == "fsdp_config" || section == "parallelism_config" || section == "deepspeed_config";
+    const bool known = std::find(std::begin(kTop), std::end(kTop), section) != std::end(kTop);
+    if (known && (!nested || key == section)) continue;
+    if (known) key = key.substr(0, key.find('.', section.size() + 1));  // what stands below it is one word of it
+    if (told.emplace(known ? key : section).second)
+      builder.unknown_key(setting, known ? key : section, known ? std::span<const std::string_view>(kNested) : kTop,
+                          known ? "is unknown to accelerate, which passes over it in silence"
+                                : "is unknown to accelerate, which stops there");
+  }
+}
+
 Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   Result<Settings> settings = hugging_face::settings_of(files);
   if (!settings) return tl::unexpected(settings.error());
@@ -227,7 +255,7 @@ Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const Lau
   constexpr std::string_view kCheckpointing = "acc.fsdp_config.fsdp_activation_checkpointing";
   const bool own = settings->boolean(kCheckpointing).value_or(false);
   hugging_face::read_checkpointing(builder, settings->has_section("acc.fsdp_config.") ? kCheckpointing : "", own);
-  read_unknown(builder);
+  hugging_face::read_unknown_to_accelerate(builder);
   hugging_face::name_unread(builder);
   return builder.finish();
 }

@@ -295,8 +295,7 @@ Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const Laun
   hugging_face::read_trainer(builder);
   builder.launcher(facts);
   hugging_face::refuse_missing_file(builder, "ds.missing_file", "DeepSpeed file", "ZeRO's stage");
-  if (builder.job.gpus == 0)
-    if (const int processes = builder.degree("acc.num_processes", 0)) builder.gpus(processes, "acc.num_processes");
+  if (builder.job.gpus == 0) hugging_face::read_processes(builder, facts);
   hugging_face::read_machines(builder);
   hugging_face::read_accelerate_switches(builder);
   const Degrees degrees = read_degrees(builder);
@@ -306,6 +305,7 @@ Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const Laun
   read_batch(builder, degrees, facts.total > 0);
   hugging_face::read_checkpointing(builder, "", false);
   read_unknown(builder);
+  hugging_face::read_unknown_to_accelerate(builder);
   hugging_face::name_unread(builder);
   return builder.finish();
 }

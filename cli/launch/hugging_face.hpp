@@ -79,6 +79,10 @@ void read_checkpointing(JobBuilder& builder, std::string_view own_key, bool own)
 /// One line of JSON: `"key": value`, the value as JSON writes it.
 [[nodiscard]] std::string quoted(std::string_view text);
 
+/// How many processes there are in all: by the launcher's flag, else by accelerate's file.
+void read_processes(JobBuilder& builder, const LaunchFacts& facts);
+/// Keys of accelerate's file that accelerate does not know.
+void read_unknown_to_accelerate(JobBuilder& builder);
 /// GPUs of a node, where accelerate's file states the ranks of all machines.
 void read_machines(JobBuilder& builder);
 /// What of accelerate's file is counted otherwise than stated.

@@ -61,10 +61,30 @@ bool has_own_key(const std::string& text, std::string_view key) {
   return false;
 }
 
+/// A key of accelerate's file by its full name, which its compiler's section may leave out and old files have at the
+/// top.
+std::string accelerate_key(const std::string& key) {
+  constexpr std::string_view kSection = "dynamo_config.", kPrefix = "dynamo_";
+  if (key == "dynamo_backend") return fmt::format("acc.{}{}", kSection, key);
+  if (key.starts_with(kSection) && !key.substr(kSection.size()).starts_with(kPrefix))
+    return fmt::format("acc.{}{}{}", kSection, kPrefix, key.substr(kSection.size()));
+  return "acc." + key;
+}
+
 void take_accelerate(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
-  constexpr std::string_view kSection = "deepspeed_config.";
+  constexpr std::string_view kSection = "deepspeed_config.", kSharding = "fsdp_config.", kHalf = "fp16";
+  const auto states = [&](std::string_view key) {
+    return std::any_of(keys.all().begin(), keys.all().end(), [&](const Setting& one) { return one.key == key; });
+  };
   for (const Setting& setting : keys.all()) {
-    set(all, "acc." + setting.key, setting);
+    if (setting.key == kHalf) {  // of files before `mixed_precision`
+      if (!states("mixed_precision")) set(all, "acc.mixed_precision", setting.value == "true" ? "fp16" : "no", setting);
+      continue;
+    }
+    if (setting.key.starts_with(kSharding))
+      set_fsdp(all, std::string_view(setting.key).substr(kSharding.size()), setting);
+    else
+      set(all, accelerate_key(setting.key), setting);
     if (!setting.key.starts_with(kSection)) continue;
     const std::string_view key = std::string_view(setting.key).substr(kSection.size());
     if (key == "deepspeed_config_file" && follow) follow_deepspeed(source, setting, all);

@@ -12,6 +12,7 @@
 using namespace plan;
 using plan::launching::Files;
 using plan::launching::names;
+using plan::launching::replaced;
 
 namespace {
 
@@ -48,6 +49,73 @@ TEST_CASE("names of accelerate's that weigh are told where nothing prices them, 
       REQUIRE(job);
       CHECK(names(job->unused, row.name) == weighs);
     }
+}
+
+// accelerate writes `fsdp_` before each key of fsdp_config that lacks it.
+TEST_CASE("keys of fsdp_config count alike with and without their first word") {
+  const Files files;
+  for (const char* pair :
+       {"sharding_strategy: FULL_SHARD", "sharding_strategy: SHARD_GRAD_OP", "sharding_strategy: NO_SHARD",
+        "activation_checkpointing: true", "offload_params: true", "reshard_after_forward: false",
+        "auto_wrap_policy: NO_WRAP", "backward_prefetch: NO_PREFETCH", "ignored_modules: lm_head",
+        "cpu_ram_efficient_loading: true", "use_orig_params: true", "no_such_key: 3"})
+    for (const int version : {1, 2}) {
+      CAPTURE(pair);
+      const std::string head = replaced(yaml("", ""), "fsdp_version: 2", fmt::format("fsdp_version: {}", version));
+      const Result<LaunchJob> bare = files.read("acc.yaml", fmt::format("{}  {}\n", head, pair));
+      const Result<LaunchJob> full = files.read("acc.yaml", fmt::format("{}  fsdp_{}\n", head, pair));
+      REQUIRE(bare.has_value() == full.has_value());
+      if (!bare) continue;
+      CHECK(bare->fixed.zero == full->fixed.zero);
+      CHECK(bare->fixed.recompute.has_value() == full->fixed.recompute.has_value());
+      REQUIRE(bare->unused.size() == full->unused.size());
+      for (std::size_t i = 0; i < bare->unused.size(); ++i) CHECK(bare->unused[i].text == full->unused[i].text);
+    }
+}
+
+TEST_CASE("words of DeepSpeed's own file inside accelerate's are told, as accelerate does not hear them there") {
+  const std::string head =
+      "distributed_type: DEEPSPEED\nnum_machines: 1\nnum_processes: 8\nmixed_precision: bf16\ndeepspeed_config:\n"
+      "  zero_stage: 2\n  gradient_accumulation_steps: 1\n";
+  const Files files;
+  const auto told = [&](const std::string& more, const std::string& word) {
+    CAPTURE(more);
+    const Result<LaunchJob> job = files.read("acc.yaml", head + more);
+    REQUIRE(job);
+    CHECK(job->fixed.zero == 2);
+    return std::count_if(job->notes.begin(), job->notes.end(),
+                         [&](const Note& note) { return note.text.find(word) != std::string::npos; });
+  };
+  CHECK(told("  zero_optimization:\n    stage: 3\n    overlap_comm: true\n", "zero_optimization") == 1);
+  CHECK(told("  train_batch_size: 64\n", "train_batch_size") == 1);
+  CHECK(told("  zero3_init_flag: false\n", "zero3_init_flag") == 0);
+}
+
+TEST_CASE("processes that a command leaves to its caller are not those of the file it names") {
+  const TemporaryFolder folder;
+  folder.write("acc.yaml", yaml("", ""));
+  const auto gpus = [&](const std::string& words) {
+    const std::string script = folder.write(
+        "run.sh", fmt::format("#!/bin/bash\naccelerate launch --config_file acc.yaml {} train.py --model_name_or_path "
+                              "Qwen/Qwen2.5-7B --per_device_train_batch_size 1 --bf16\n",
+                              words));
+    const Result<LaunchJob> job = read_launch_files({script});
+    REQUIRE(job);
+    return job->gpus;
+  };
+  CHECK(gpus("") == 8);
+  CHECK(gpus("--num_processes 4") == 4);
+  CHECK(gpus("--num_processes $COUNT") == 0);
+}
+
+TEST_CASE("precision in the words of accelerate's first releases counts") {
+  const Files files;
+  const std::string text = yaml("fp16: true\n", "");
+  const Result<LaunchJob> old = files.read("acc.yaml", replaced(text, "mixed_precision: bf16\n", ""));
+  const Result<LaunchJob> present = files.read("acc.yaml", replaced(yaml("", ""), "bf16", "fp16"));
+  REQUIRE(old);
+  REQUIRE(present);
+  CHECK(names(old->unused, "fp16") == names(present->unused, "fp16"));
 }
 
 TEST_CASE("ranks of accelerate's file share the machines that it states") {
