@@ -58,6 +58,8 @@ struct TrainerTool {
 
 /// Full fine-tuning or adapters, their rank and modules, and what of fine-tuning is not modelled.
 void read_tuning(JobBuilder& builder);
+/// What stands beside the language model, and whether that itself is frozen.
+void tell_parts(JobBuilder& builder);
 /// Names the arguments that sound as if they weighed and that nothing has read: once everything else is read.
 void name_unread(JobBuilder& builder);
 /// bf16, fp16 or fp32 as DeepSpeed's file, the Trainer or accelerate's file has it, in that order.

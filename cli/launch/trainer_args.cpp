@@ -109,11 +109,29 @@ void refuse_missing_file(JobBuilder& builder, std::string_view key, std::string_
        {"give it with a `--from` of its own"}});
 }
 
+namespace {
+
+/// The Trainer's own names of the model; where none of them is stated, those that programs around it have. ms-swift's
+/// `model_name` is what the model calls itself.
+void name_model(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  bool stated = false;
+  const auto take = [&](std::string_view key) {
+    const std::optional<std::string> word = settings.text(key);
+    stated |= word.has_value();
+    if (word && !builder.job.model) builder.model(*word, *word, key);
+  };
+  for (const std::string_view key : {"args.config_name", "args.model_name_or_path", "args.base_model"}) take(key);
+  const bool swift = settings.text("tool").value_or("") == "ms-swift";
+  for (const std::string_view key : {"args.model_name", "args.model_id", "args.model_path", "args.model"})
+    if (!stated && !(swift && key == "args.model_name")) take(key);
+}
+
+}  // namespace
+
 void read_trainer(JobBuilder& builder) {
   Settings& settings = builder.settings;
-  for (const std::string_view key : {"args.config_name", "args.model_name_or_path", "args.base_model"})
-    if (const std::optional<std::string> word = settings.text(key); word && !builder.job.model)
-      builder.model(*word, *word, key);
+  name_model(builder);
   constexpr std::string_view kSource = "args.source_max_len", kTarget = "args.target_max_len";
   const std::string_view length = length_key(settings);
   if (read_generated(builder, length)) {

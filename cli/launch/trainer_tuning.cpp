@@ -106,8 +106,7 @@ constexpr Weighing kWeighing[] = {
     {"args.teacher_model_name_or_path", "a teacher beside the trained model is not counted"},
     {"args.ref_model", "the model beside the trained one is not counted"},
     {"args.ref_model_name_or_path", "the model beside the trained one is not counted"},
-    {"args.vision_tower", "a tower for images is not counted"},
-    {"args.tune_mm_mlp_adapter", "frozen weights are counted as trained"},
+    {"args.num_labels", "the head of another task is counted as the vocabulary's"},
     {"args.full_determinism", "deterministic kernels are counted as quick as others"},
     {"args.torch_empty_cache_steps", "emptying the allocator's cache is counted as taking no time"},
     {"args.reward_model", "the head of another task is counted as the vocabulary's"},
@@ -115,6 +114,8 @@ constexpr Weighing kWeighing[] = {
     {"args.num_generations", "answers are counted as the batch of a device says"},
     {"args.trainable_tokens_indices", "embeddings trained beside adapters are not counted"},
 };
+
+constexpr const char* kRanks[] = {"args.lora_rank", "args.lora_r", "args.peft_lora_r"};
 
 /// The setting of a key, or the first of a section, whose name ends in a dot.
 const Setting* stated(Settings& settings, std::string_view key) {
@@ -141,7 +142,7 @@ void read_targets(JobBuilder& builder) {
 
 void read_rank(JobBuilder& builder, const TrainerTool& tool) {
   Settings& settings = builder.settings;
-  for (const std::string_view key : {"args.lora_rank", "args.lora_r"})
+  for (const std::string_view key : kRanks)
     if (settings.states(key)) {
       builder.training.lora.rank = builder.degree(key, tool.rank);
       return builder.origin("lora_rank", fmt::format("{}", builder.training.lora.rank), key);
@@ -174,7 +175,7 @@ std::pair<std::string, std::string> method(Settings& settings, const TrainerTool
       return {lowered(*word), key};
   if (auto own = own_method(settings); !own.first.empty()) return own;
   if (settings.boolean("args.use_peft").value_or(false)) return {"lora", "args.use_peft"};
-  for (const char* key : {"args.use_lora", "args.lora_enable", "args.lora"})
+  for (const char* key : {"args.use_lora", "args.lora_enable", "args.lora", "args.low_rank_training"})
     if (settings.states(key)) {
       const std::string word = lowered(settings.text(key).value_or("false"));
       return {word == "true" || word == "1" ? "lora" : "full", key};
@@ -247,7 +248,7 @@ std::pair<std::string, std::string> implied_method(JobBuilder& builder, const st
   Settings& settings = builder.settings;
   if (!quantized.empty()) return {"lora", quantized};
   if (settings.states("trl") || settings.states("args.use_peft")) return {"", ""};
-  for (const char* key : {"args.lora_rank", "args.lora_r"})
+  for (const char* key : kRanks)
     if (settings.states(key) && settings.text(key).value_or("0") != "0") {
       builder.unused(key,
                      fmt::format("adapters are trained because `{}` is stated: no switch says so", shown_key(key)));
@@ -329,7 +330,11 @@ void read_tuning(JobBuilder& builder) {
     builder.unused(kByName, fmt::format("`{}` may train adapters without a word of it: all weights are counted as "
                                         "trained",
                                         yaml::printable(settings.text(kByName).value_or(""))));
+  constexpr std::string_view kRank = "args.rank";
+  if (word.empty() && settings.integer(kRank).value_or(0) > 1)
+    builder.unused(kRank, "adapters of this rank may be trained: all weights are counted as trained");
   tell_eight_bits(builder);
+  tell_parts(builder);
   if (builder.training.adapters()) {
     read_rank(builder, tool);
     read_targets(builder);

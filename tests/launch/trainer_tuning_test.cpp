@@ -1,6 +1,7 @@
 // Arguments of the Trainer and of its front ends that change what is trained, kept or computed: read, or named in the
 // first lines, in the words of each tool.
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <vector>
@@ -169,6 +170,52 @@ TEST_CASE("models beside the trained one, and flags of Megatron-LM that cost tim
     CAPTURE(more);
     CHECK(job_of("m.sh", megatron + more + "\n", on(8)).unused.size() == 1);
   }
+}
+
+TEST_CASE("a language model that is kept as it is, and towers beside it, are told") {
+  const auto script = [](const std::string& more) {
+    return job_of("t.sh",
+                  "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-3B "
+                  "--per_device_train_batch_size 2 --bf16 --max_length 4096 " +
+                      more + "\n",
+                  on(8));
+  };
+  for (const char* key : {"freeze_llm", "freeze_backbone", "freeze_language_model", "tune_mm_mlp_adapter",
+                          "tune_mm_llm", "tune_language_model", "tune_llm"})
+    for (const bool on : {false, true}) {
+      const std::string word = fmt::format("--{} {}", key, on ? "True" : "False");
+      CAPTURE(word);
+      const bool frozen = std::string(key).starts_with("tune") && std::string(key) != "tune_mm_mlp_adapter" ? !on : on;
+      CHECK(names(script(word).unused, "frozen weights are counted as trained") == frozen);
+      CHECK_FALSE(names(script(word + " --lora_r 16 --use_lora True").unused, "counted as trained"));
+    }
+  CHECK(names(script("--mm_tunable_parts mm_mlp_adapter").unused, "counted as trained"));
+  CHECK_FALSE(names(script("--mm_tunable_parts mm_mlp_adapter,mm_language_model").unused, "counted as trained"));
+  for (const char* tower : {"vision_tower", "image_tower", "speech_tower", "video_tower"}) {
+    CHECK(names(script(fmt::format("--{} a/b", tower)).unused, tower));
+    CHECK_FALSE(names(script(fmt::format("--{} False", tower)).unused, "tower"));
+  }
+}
+
+TEST_CASE("words of programs' own switch adapters on, give their rank and name their model") {
+  const std::string head =
+      "torchrun --nproc_per_node 8 train.py --per_device_train_batch_size 2 --bf16 --max_length 512 ";
+  const auto read = [&](const std::string& more) { return job_of("t.sh", head + more + "\n", on(8)); };
+  const std::string model = "--model_name_or_path Qwen/Qwen2.5-3B ";
+  CHECK(read(model + "--low_rank_training True").training->task == Task::Lora);
+  CHECK(read(model + "--low_rank_training False").training->task == Task::FullFinetune);
+  const LaunchJob ranked = read(model + "--use_peft True --peft_lora_r 24");
+  CHECK(ranked.training->task == Task::Lora);
+  CHECK(ranked.training->lora.rank == 24);
+  CHECK(names(read(model + "--rank 16").unused, "rank"));
+  CHECK(names(read(model + "--num_labels 3").unused, "num_labels"));
+  for (const char* key : {"model_name", "model_id", "model_path", "model"}) {
+    CAPTURE(key);
+    CHECK(read(fmt::format("--{} Qwen/Qwen2.5-3B", key)).model->name == "qwen2.5-3b");
+    CHECK(read(fmt::format("{}--{} own/thing", model, key)).model->name == "qwen2.5-3b");
+  }
+  const std::string cache = "--model_name_or_path /root/.cache/huggingface/hub/models--Qwen--Qwen2.5-3B/snapshots/";
+  CHECK(read(cache + "3aab1f1954e9cc14eb9509a215f9e5ca08227a9b").model->name == "qwen2.5-3b");
 }
 
 TEST_CASE("weights that the model's name says are in few bits are no bf16") {

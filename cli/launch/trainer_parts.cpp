@@ -1,0 +1,54 @@
+// Models of several parts around the Trainer: towers that are not counted, and a language model that is kept as it is.
+// Tested by tests/launch/trainer_tuning_test.cpp.
+#include <algorithm>
+
+#include "cli/launch/hugging_face.hpp"
+#include "cli/launch/weighty_names.hpp"
+#include "formulas/text.hpp"
+
+namespace plan::hugging_face {
+namespace {
+
+/// Words of programs that train a language model among other parts, or do not.
+struct PartSwitch {
+  std::string_view key;
+  bool frozen;  ///< what the key says where it is true
+};
+constexpr PartSwitch kSwitches[] = {
+    {"args.tune_mm_mlp_adapter", true},    // LLaVA: that alone is trained
+    {"args.freeze_llm", true},             // InternVL, ms-swift
+    {"args.freeze_backbone", true},        // LLaVA
+    {"args.freeze_language_model", true},  // LLaMA-Factory, align-anything
+    {"args.tune_mm_llm", false},           // Qwen-VL
+    {"args.tune_language_model", false},   // VILA
+    {"args.tune_llm", false},              // MiniCPM-V
+};
+
+bool is_switch(const std::string& word) { return word == "true" || word == "false" || word == "1" || word == "0"; }
+
+void tell_frozen(JobBuilder& builder) {
+  constexpr std::string_view kParts = "args.mm_tunable_parts", kText = "frozen weights are counted as trained";
+  for (const PartSwitch& row : kSwitches)
+    if (const std::string word = lowered(builder.settings.text(row.key).value_or("")); is_switch(word))
+      if ((word == "true" || word == "1") == row.frozen) return builder.unused(row.key, std::string(kText));
+  const std::string parts = builder.settings.text(kParts).value_or("");
+  if (!parts.empty() && parts.find("language_model") == std::string::npos) builder.unused(kParts, std::string(kText));
+}
+
+}  // namespace
+
+void tell_parts(JobBuilder& builder) {
+  if (!builder.training.adapters()) tell_frozen(builder);  // beside adapters it is meant to be
+  std::vector<std::string> towers;
+  for (const Setting& setting : builder.settings.all())
+    if (setting.key.starts_with("args.") && setting.key.ends_with("_tower") && !setting.list &&
+        !is_switch(lowered(setting.value)) && !switched_off(setting.value) &&
+        std::find(towers.begin(), towers.end(), setting.key) == towers.end())
+      towers.push_back(setting.key);
+  for (const std::string& key : towers) {
+    const bool images = key.find("vision") != std::string::npos || key.find("image") != std::string::npos;
+    builder.unused(key, images ? "a tower for images is not counted" : "a tower beside the model is not counted");
+  }
+}
+
+}  // namespace plan::hugging_face
