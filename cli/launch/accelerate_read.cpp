@@ -68,6 +68,13 @@ struct Degrees {
   std::optional<int> dp{};
 };
 
+/// A degree that the file states, for a mistake of them all.
+std::string where_of_a_degree(Settings& settings, std::string_view sp) {
+  for (const std::string_view key : {kShard, kTp, sp, kCp})
+    if (settings.states(key)) return settings.where(key);
+  return settings.where(kReplicate);
+}
+
 /// dp where there is no ParallelismConfig: all processes, sharded or not.
 Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   Settings& settings = builder.settings;
@@ -93,9 +100,9 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
     d.shard = static_cast<int>(builder.job.gpus / (inner * d.replicate));
   const std::int64_t product = inner * d.replicate * d.shard;
   if (grid && product > 1 && builder.job.gpus > 0 && product != builder.job.gpus)
-    builder.errors.push_back({"does_not_divide", fmt::format("{}: the degrees multiply to {}, but num_processes is {}",
-                                                             settings.where(settings.states(kShard) ? kShard : kTp),
-                                                             product, builder.job.gpus)});
+    builder.errors.push_back(
+        {"does_not_divide", fmt::format("{}: the degrees multiply to {}, but num_processes is {}",
+                                        where_of_a_degree(settings, sp), product, builder.job.gpus)});
   if (grid && product > 1)
     d.dp = d.replicate * d.shard;
   else if (builder.job.gpus > 0 && builder.job.gpus % inner == 0 && d.replicate == 1)

@@ -22,6 +22,7 @@ constexpr std::string_view kModel = "model.model_config.";
 constexpr auto kIrrelevant = word_list([] {
   return "general. checkpoints. data_stages[ logging. lighteval. profiler. s3_upload. metrics_logging. "
          "tokenizer. optimizer.learning_rate_scheduler. optimizer.clip_grad optimizer.weight_decay "
+         "optimizer.optimizer_factory.adam_ optimizer.optimizer_factory.torch_adam_is_fused "
          "model.init_method. model.ddp_bucket_cap_mb tokens.train_steps tokens.val_check_interval "
          "tokens.limit_val_batches tokens.limit_test_batches";
 });
@@ -32,6 +33,8 @@ constexpr CountedAs kCounted[] = {
     {"model.model_config._attn_implementation",
      "flash_attention_2 sdpa ring llama3_ring_attention flex_attention ring_flash_triton",
      "attention is counted as a fused kernel"},
+    {"model.model_config._use_doc_masking", "false", "attention is counted across the documents of a sequence"},
+    {"parallelism.moe_layer_recompute", "false", "experts are not counted as recomputed"},
 };
 /// Keys of the model's section that state neither a size nor anything that is counted.
 constexpr std::string_view kPlain[] = {"bos_token_id",       "eos_token_id",

@@ -108,6 +108,17 @@ TEST_CASE("processes that a command leaves to its caller are not those of the fi
   CHECK(gpus("--num_processes $COUNT") == 0);
 }
 
+TEST_CASE("degrees that do not multiply to the processes are refused at one of them") {
+  const Files files;
+  for (const char* degree : {"dp_replicate", "dp_shard", "tp", "cp", "sp"}) {
+    CAPTURE(degree);
+    const Result<LaunchJob> job = files.read(
+        "acc.yaml", fmt::format("{}parallelism_config:\n  parallelism_config_{}_size: 3\n", yaml("", ""), degree));
+    REQUIRE_FALSE(job);
+    CHECK(job.error().front().message.find("acc.yaml:9: ") != std::string::npos);
+  }
+}
+
 TEST_CASE("precision in the words of accelerate's first releases counts") {
   const Files files;
   const std::string text = yaml("fp16: true\n", "");

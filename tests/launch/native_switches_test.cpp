@@ -71,6 +71,8 @@ TEST_CASE("what trainers of their own count in one way only is named where a fil
       {"lit.yaml", kLitgpt, "train:\n", "quantize: bnb.nf4\ntrain:\n", "quantize"},
       {"nano.yaml", kNanotron, "hidden_act: silu", "hidden_act: gelu", "hidden_act"},
       {"nano.yaml", kNanotron, ": sdpa", ": eager", "_attn_implementation"},
+      {"nano.yaml", kNanotron, ": sdpa", ": sdpa\n    _use_doc_masking: true", "_use_doc_masking"},
+      {"nano.yaml", kNanotron, "  pp: 1\n", "  pp: 1\n  moe_layer_recompute: true\n", "moe_layer_recompute"},
       {"nano.yaml", kNanotron, "  dp: 4\n", "  dp: 4\n  expert_parallel_size: 2\n", "no experts"},
   };
   for (const Told& row : rows) {
@@ -78,6 +80,19 @@ TEST_CASE("what trainers of their own count in one way only is named where a fil
     for (const Note& note : job_of(row.name, row.text, on(32)).unused) CHECK_MESSAGE(false, note.text);
     CHECK(names(job_of(row.name, replaced(row.text, row.from, row.to), on(32)).unused, row.word));
   }
+}
+
+TEST_CASE("plain words of nanotron's optimizer and its switches that are off say nothing") {
+  const auto told = [](const std::string& text) {
+    const LaunchJob job = job_of("nano.yaml", text, on(32));
+    return job.unused.size() + job.notes.size();
+  };
+  const std::string more =
+      "optimizer:\n  zero_stage: 0\n  optimizer_factory:\n    name: adamW\n    adam_beta1: 0.9\n    adam_beta2: 0.95\n"
+      "    adam_eps: 1.0e-08\n    torch_adam_is_fused: true\n";
+  const std::string off = replaced(replaced(kNanotron, "  pp: 1\n", "  pp: 1\n  moe_layer_recompute: false\n"),
+                                   ": sdpa", ": sdpa\n    _use_doc_masking: false");
+  CHECK(told(off + more) <= told(kNanotron));
 }
 
 TEST_CASE("and what is modelled is honoured") {
