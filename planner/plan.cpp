@@ -96,8 +96,29 @@ void add_framework_note(Plan& plan, const Problem& asked, const RunnableSearch& 
   if (found.nothing_runs)
     plan.notes.push_back({"no_framework", "no framework of the list runs a layout of this job that fits"});
   else if (found.problem.framework != asked.framework)
-    plan.notes.push_back({"framework_chosen", fmt::format("the figures are of {}, the fastest framework that runs it",
-                                                          framework_row(found.problem.framework).name)});
+    plan.notes.push_back(
+        {"framework_chosen",
+         fmt::format("the figures are of {}, the fastest framework {}", framework_row(found.problem.framework).name,
+                     found.result.at_risk ? "that runs it" : "whose best layout fits for certain")});
+}
+
+/// Says what the host's memory would bring where a framework was chosen for holding less than Megatron. Layouts that
+/// leave nothing there come first, since the host's own time has no law.
+void add_host_note(Plan& plan, const Problem& asked, const RunnableSearch& found) {
+  constexpr double kWorthANote = 0.1;
+  constexpr std::int64_t kFamilies = 300;
+  if (found.problem.framework == asked.framework || found.result.at_risk || found.nothing_runs) return;
+  constexpr unsigned kHost = kSwitchOptimizer | kSwitchActivations;
+  if (asked.objective != Objective::StepTime || (asked.free_switches & kHost) == 0) return;
+  std::optional<Advice> best;
+  for (const ChangedJob& change : offloads(asked))
+    if (std::optional<Advice> one = worth(change, asked, plan, best ? best->faster : kWorthANote, kFamilies))
+      best = std::move(one);
+  if (best)
+    plan.notes.push_back(
+        {"other_memory", fmt::format("`{}` would train {:.0f} % more tokens/s ({}), less what the host "
+                                     "takes for its own part",
+                                     best->change, 100 * best->faster, degrees_text(best->fastest.layout))});
 }
 
 /// Says which switches the search turned on.
@@ -203,6 +224,7 @@ Result<Plan> search(const Problem& problem) {
   plan.fastest_on_paper = estimate(found.problem, paper);
   add_switch_note(plan);
   add_batch_note(plan, problem, found.problem.training.stack);
+  add_host_note(plan, problem, found);
   for (const auto& [estimated, on] : {std::pair(&plan.best, chosen.switched),
                                       {&*plan.fastest, fastest.switched},
                                       {&*plan.fastest_on_paper, paper.switched}})

@@ -117,3 +117,24 @@ TEST_CASE("files without a key for a switch of the search are written without it
   CHECK_FALSE(says(ran.err, "turned on"));
   CHECK_FALSE(says(text_of("a"), "graph"));
 }
+
+TEST_CASE(
+    "where a framework is chosen for what it holds, the host's memory and its gain are named, if it may be used") {
+  const Words job = {"--model", "qwen3-8b", "--gpus", "4",    "--gpu",          "a100-sxm-40gb",
+                     "--task",  "finetune", "--seq",  "4096", "--global-batch", "64"};
+  const auto note = [](const checks::Json& plan) {
+    for (const checks::Json& one : plan["notes"])
+      if (one["code"] == "other_memory") return one["text"].get<std::string>();
+    return std::string();
+  };
+  const checks::Json plan = checks::run_json(job);
+  REQUIRE(plan["best"]["layout"].is_object());
+  const std::string said = note(plan);
+  REQUIRE(said.starts_with("`--offload optimizer` would train "));
+  const checks::Json offloaded = checks::run_json(job + Words{"--offload", "optimizer"});
+  const double gain =
+      offloaded["fastest"]["tokens_per_s"].get<double>() / plan["fastest"]["tokens_per_s"].get<double>();
+  CHECK(std::stod(said.substr(34)) == doctest::Approx(100 * (gain - 1)).epsilon(0.02));
+  CHECK(note(checks::run_json(job + Words{"--offload", "none"})).empty());
+  CHECK(note(offloaded).empty());
+}
