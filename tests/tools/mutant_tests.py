@@ -2,6 +2,7 @@
 that change is switched on.
 """
 import contextlib
+import math
 import os
 import re
 import resource
@@ -41,7 +42,11 @@ class Tests:
     def __init__(self, build, name, command, folder, env):
         self.name, self.folder, self.env, self.scratch = name, folder, env, build.scratch
         self.command = [build.program("test_" + name)] + command[1:]
-        self.times, self.met = {}, {}
+        self.times, self.met, self.until = {}, {}, math.inf
+
+    def late(self):
+        """Whether time is up: what runs then is ended, and says nothing."""
+        return time.time() > self.until
 
     def run(self, words, extra, limit=3600):
         """Exit status and output. A process that runs for more than `limit` seconds of CPU fails: seconds on the clock
@@ -63,7 +68,7 @@ class Tests:
                     now = ticks_of(run.pid)
                     if now != ran:
                         ran, since = now, time.time()
-                    elif time.time() - since > IDLE:
+                    if self.late() or time.time() - since > IDLE:
                         status = 1
             with contextlib.suppress(ProcessLookupError):  # what it left behind, or itself
                 os.killpg(run.pid, signal.SIGKILL)
@@ -76,11 +81,13 @@ class Tests:
         log = os.path.join(self.scratch, "met-" + self.name)
         open(log, "w").close()
         status, output = self.run(["--duration=true"], {"PLAN_MUTANT_LOG": log})
+        if self.late():
+            return None
         if status != 0:  # once more, for what fails once may be the machine's doing
             blocks = [block for block in re.split(r"^={79}$", output, flags=re.M) if " ERROR:" in block]
             names = [name for block in blocks for name in re.findall(r"^TEST CASE:  (.*)$", block, re.M)]
             status, again = self.run(case_words(names), {}) if names else (status, output[-3000:])
-            if status != 0:
+            if status != 0 and not self.late():
                 return f"{self.name} fails as it is\n{again}"
         self.times = {name: float(seconds) for seconds, name in re.findall(r"^([0-9.]+) s: (.*)$", output, re.M)}
         self.met = {}  # change -> cases; what runs before every case has the name ""
@@ -99,15 +106,16 @@ class Tests:
         return sorted((name for name in names if (self.times[name] > SLOW) == (kind == "slow")), key=self.times.get)
 
     def notice(self, mutant, kind):
-        """Whether one of these cases fails under a change, twice: what fails once may be the machine's doing."""
+        """Whether one of these cases fails under a change, twice: what fails once may be the machine's doing. None where
+        time is up first."""
         names, size = self.cases(mutant, kind), 1 if kind == "slow" else 12
         while names:
             some, names, size = names[:size], names[size:], 2 * size
             words = ["--abort-after=1", "--no-breaks=true"] + case_words(some)
             limit = int(4 * sum(map(self.times.get, some)) + 10)
             if all(self.run(words, {"PLAN_MUTANT": str(mutant.id)}, limit)[0] != 0 for _ in range(2)):
-                return True
-        return False
+                return None if self.late() else True
+        return None if self.late() else False
 
 
 class Trial:
@@ -153,7 +161,9 @@ class Trial:
                 name, kind = steps[behind]
                 noticed = self.tests[name].notice(mutant, kind)
                 with self.lock:
-                    if noticed or behind + 1 == len(steps):
+                    if noticed is None:
+                        self.open.append(item)
+                    elif noticed or behind + 1 == len(steps):
                         self.tell(mutant, name if noticed else None)
                     else:
                         self.open.append((behind + 1, mutant, steps))

@@ -275,6 +275,8 @@ def main():
     tests = {test["name"]: Tests(build, test["name"], test["command"],
                                  next(p["value"] for p in test["properties"] if p["name"] == "WORKING_DIRECTORY"), env)
              for test in json.loads(listed)["tests"] if test["name"] in needed}
+    for test in tests.values():
+        test.until = begun + 60 * options.minutes
     rounds = Rounds(build, tests, options.jobs)
     if not all(rounds.pool.map(lambda work: build.compile(*work), works)):
         sys.exit("mutate.py: the switch does not compile")
