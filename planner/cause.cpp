@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "planner/problem/axes.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {

@@ -7,8 +7,8 @@
 
 #include "planner/layer_choices.hpp"
 #include "planner/problem/axes.hpp"
-#include "planner/problem/complete_layout.hpp"
 #include "planner/problem/stage_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 
 namespace plan {
 namespace {

@@ -15,7 +15,7 @@
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/problem/axes.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/rules/words.hpp"
 #include "planner/switches.hpp"

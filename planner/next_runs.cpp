@@ -13,7 +13,7 @@
 
 #include "planner/claims.hpp"
 #include "planner/normal.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {

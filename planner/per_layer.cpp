@@ -8,7 +8,7 @@
 
 #include "planner/enumerate.hpp"
 #include "planner/layer_search.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/galvatron.hpp"
 #include "planner/search.hpp"
 

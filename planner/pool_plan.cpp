@@ -10,7 +10,7 @@
 #include "planner/physics.hpp"
 #include "planner/pools.hpp"
 #include "planner/problem/axes.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/uncertainty.hpp"

@@ -10,7 +10,7 @@
 #include "planner/cost.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/problem/axes.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/rules/words.hpp"
 #include "planner/search.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "planner/enumerate.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/stage_search.hpp"
 #include "planner/stages.hpp"
 

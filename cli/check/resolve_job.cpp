@@ -9,7 +9,7 @@
 #include "cli/request/flag_words.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/words.hpp"
 #include "presets/yaml.hpp"
 

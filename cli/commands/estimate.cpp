@@ -15,8 +15,8 @@
 #include "planner/plan.hpp"
 #include "planner/pools.hpp"
 #include "planner/problem/axes.hpp"
-#include "planner/problem/complete_layout.hpp"
 #include "planner/remedy.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/thumb.hpp"
 
 namespace plan {

@@ -133,6 +133,7 @@ FrameworkRow maxtext_framework() {
       .aliases = "jax",
       .run_word = "MaxText",
       .rules = kRules,
+      .rebuilds_all = true,  // configs/base.yml: remat_policy: 'full'
       .both_orders = true,
       .ends_outside = true,
       .offloads_optimizer = true,

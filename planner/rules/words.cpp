@@ -11,8 +11,8 @@
 #include "formulas/names.hpp"
 #include "formulas/schedule.hpp"
 #include "planner/problem/axes.hpp"
-#include "planner/problem/complete_layout.hpp"
 #include "planner/problem/stage_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 

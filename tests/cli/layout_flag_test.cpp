@@ -10,7 +10,7 @@
 #include "oracle/random_problem.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/nearest.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 
 using namespace plan;
 

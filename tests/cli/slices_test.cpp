@@ -10,7 +10,7 @@
 #include "cli/request/options.hpp"
 #include "cli/request/resolve.hpp"
 #include "planner/plan.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 
 using namespace plan;
 

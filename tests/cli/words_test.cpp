@@ -14,8 +14,8 @@
 #include "formulas/names.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/problem/axes.hpp"
-#include "planner/problem/complete_layout.hpp"
 #include "planner/problem/pipeline.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
 #include "presets/store.hpp"
@@ -356,4 +356,25 @@ TEST_CASE("what has nothing to apply to is refused with the words that are left"
   CHECK(says(spared("b200-sxm"), "write `--precision mxfp8`, or leave"));
   CHECK(says(spared("a100-sxm-80gb"), "help: leave `--bf16-layers` out"));
   CHECK(says(help({"--price", "x"}), "such as `2.5`"));
+}
+
+TEST_CASE("what nobody says of a layout is what its framework does, and no rule of its own refuses that") {
+  int named_ones = 0;
+  for (const FrameworkRow& row : frameworks()) {
+    if (!named(row.framework)) continue;
+    ++named_ones;
+    CAPTURE(std::string(row.name));
+    for (const char* degrees : {"tp4", "dp16"}) {
+      bool any = false;
+      std::string said;
+      for (const int zero : {0, 1, 2, 3}) {
+        const Ran ran = checks::run({"estimate", "--model", "8b", "--gpus", "16", "--framework", std::string(row.name),
+                                     "--layout", fmt::format("{},zero{}", degrees, zero)});
+        any = any || ran.status != 2, said += ran.err;
+      }
+      CAPTURE(said);
+      CHECK(any);
+    }
+  }
+  CHECK(named_ones == 5);
 }

@@ -7,7 +7,7 @@
 #include "contents.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {

@@ -6,7 +6,7 @@
 #include "cli/request/resolve.hpp"
 #include "planner/plan.hpp"
 #include "planner/problem/axes.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "small_files.hpp"
 
 namespace plan {

@@ -11,7 +11,7 @@
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
 #include "planner/layout_text.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 
 namespace plan {
 namespace {

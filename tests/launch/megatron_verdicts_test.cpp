@@ -10,7 +10,7 @@
 
 #include "cli/request/resolve.hpp"
 #include "launch/temporary.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {

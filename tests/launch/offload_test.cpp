@@ -9,7 +9,7 @@
 #include "formulas/textbook_states.hpp"
 #include "launch/temporary.hpp"
 #include "planner/plan.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 
 namespace plan {
 namespace {

@@ -11,8 +11,8 @@
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
 #include "planner/layout_text.hpp"
-#include "planner/problem/complete_layout.hpp"
 #include "planner/problem/pipeline.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/megatron_models.hpp"
 

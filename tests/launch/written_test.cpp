@@ -11,7 +11,7 @@
 #include "cli/launch/launch.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "launch/random_plans.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "record.hpp"
 
 namespace plan {

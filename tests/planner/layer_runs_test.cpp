@@ -10,7 +10,7 @@
 #include "oracle/random_problem.hpp"
 #include "planner/plan.hpp"
 #include "planner/problem/axes.hpp"
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/stage_cells.hpp"
 

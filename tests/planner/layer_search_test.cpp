@@ -11,8 +11,8 @@
 #include "planner/layer_search.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/per_layer.hpp"
-#include "planner/problem/complete_layout.hpp"
 #include "planner/problem/stage_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/galvatron.hpp"
 #include "planner/rules/rules.hpp"
 

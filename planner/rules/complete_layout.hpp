@@ -20,7 +20,8 @@ void place_layers(const Problem& problem, Layout& layout);
 
 /// The one layout that `plan estimate` reports: fixed axes as stated, dp what the GPUs leave over, as
 /// many stages as numbers of layers or strategies were given, the rest as a plain launch
-/// would have it (no recompute, micro-batch 1, zero 1, sequence parallel beside tensor parallel, 1f1b or interleaved).
+/// of the framework would have it (no recompute, micro-batch 1, zero 1, sequence parallel beside tensor parallel, 1f1b
+/// or interleaved).
 [[nodiscard]] Layout complete_layout(const Problem& problem);
 
 }  // namespace plan

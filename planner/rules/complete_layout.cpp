@@ -1,5 +1,5 @@
 // Axes that `plan estimate --layout` leaves open. Tested by tests/cli/layout_flag_test.cpp.
-#include "planner/problem/complete_layout.hpp"
+#include "planner/rules/complete_layout.hpp"
 
 #include <algorithm>
 
@@ -7,6 +7,7 @@
 #include "formulas/schedule.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/problem/stage_layout.hpp"
+#include "planner/rules/frameworks.hpp"
 
 namespace plan {
 
@@ -81,7 +82,9 @@ Layout complete_layout(const Problem& problem) {
   if (!fixed.shard && apart) layout.shard = layout.dense_group() / local.copies;
   if (!fixed.cp_kind && layout.cp_ulysses > 1) layout.cp_kind = CpKind::Hybrid;
   if (!fixed.schedule && layout.vp > 1) layout.schedule = Schedule::Interleaved;
-  if (!fixed.sequence_parallel) layout.sequence_parallel = layout.tp > 1;
+  const FrameworkRow& row = framework_row(problem.framework);
+  if (!fixed.sequence_parallel) layout.sequence_parallel = layout.tp > 1 && row.splits_sequence;
+  if (!fixed.recompute && row.rebuilds_all) layout.recompute = {.kind = RecomputeKind::Full};
   if (!fixed.order && local.any() && layout.pp > 1) layout.order = AxisOrder::DataOutermost;
   place_layers(problem, layout);
   settle_stages(problem, layout);
