@@ -193,7 +193,7 @@ std::vector<RunsOn> frameworks_that_run(const Problem& problem, const Layout& la
     if (broken_rule(own, layout) >= 0) continue;
     const Estimate estimated = estimate(own, layout);
     if (estimated.fits != Fits::No || row.framework == problem.framework)
-      all.push_back({row.framework, estimated.step_time});
+      all.push_back({row.framework, estimated.step_time, estimated.fits});
   }
   return all;
 }

@@ -39,10 +39,11 @@ struct RunnerUp {
   std::vector<TermDelta> against_best{};  ///< biggest first
 };
 
-/// A framework that runs the recommended layout, and its step under that framework's own software.
+/// A framework that runs the recommended layout, and its step and fit under that framework's own software.
 struct RunsOn {
   Framework framework = Framework::Any;
   Seconds step_time{};
+  Fits fits = Fits::Yes;
 };
 
 /// How the recommended layout was chosen.

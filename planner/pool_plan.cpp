@@ -197,7 +197,7 @@ Result<Plan> plan_pooled(const Problem& problem) {
   Plan plan = {.problem = problem, .best = estimate(models, *layout)};
   if (std::optional<Error> error = beyond_physics(problem, plan.best)) return fail(*std::move(error));
   for (const Framework framework : frameworks_that_run(problem, *layout))
-    plan.runs_on.push_back({framework, plan.best.step_time});
+    plan.runs_on.push_back({framework, plan.best.step_time, plan.best.fits});
   plan.search.considered = plan.search.legal = 1;
   plan.search.fit = plan.best.fits == Fits::No ? 0 : 1;
   plan.notes = pooled_notes(models, plan.best, !plan.runs_on.empty());
@@ -228,7 +228,7 @@ Result<Plan> search_pooled(const Problem& problem) {
   for (const Estimate* one : {&plan.best, &*plan.fastest_on_paper})
     if (std::optional<Error> error = beyond_physics(problem, *one)) return fail(*std::move(error));
   for (const Framework framework : frameworks_that_run(problem, chosen.layout))
-    plan.runs_on.push_back({framework, plan.best.step_time});
+    plan.runs_on.push_back({framework, plan.best.step_time, plan.best.fits});
   const auto runs_on_one = [&](const PooledLayout& layout) {
     return problem.mesh_per_pool ? suits_meshes(layouts_of(layout)) : as_one(layout).has_value();
   };

@@ -76,8 +76,12 @@ std::string runs_on_text(const Plan& plan) {
   std::string text;
   for (const RunsOn& each : plan.runs_on) {
     text += fmt::format("{}{}", text.empty() ? "" : ", ", framework_row(each.framework).name);
+    std::vector<std::string> otherwise;
     if (std::fabs(each.step_time / plan.best.step_time - 1) >= 0.005)
-      text += fmt::format(" ({} with its defaults)", step_text(plan, each.step_time));
+      otherwise.push_back(step_text(plan, each.step_time));
+    if (each.fits != plan.best.fits)
+      otherwise.emplace_back(each.fits == Fits::Yes ? "fits" : each.fits == Fits::AtRisk ? "at risk" : "does not fit");
+    if (!otherwise.empty()) text += fmt::format(" ({} with its defaults)", fmt::join(otherwise, ", "));
   }
   return text;
 }
