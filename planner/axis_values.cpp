@@ -36,10 +36,12 @@ std::vector<int> micro_batch_values(const Problem& problem, const Layout& grid) 
   if (problem.fixed.micro_batch) return {*problem.fixed.micro_batch};
   const std::int64_t batch = problem.training.global_batch;
   if (grid.dp < 1 || batch < 1 || batch % grid.dp != 0) return {1};
-  std::vector<int> all = divisors(batch / grid.dp);
-  const std::int64_t most = kMostTokens / problem.training.seq;
+  const std::int64_t sequences = batch / grid.dp, most = kMostTokens / problem.training.seq;
+  const bool halves = sequences % kMostOfAny == 0;
+  std::vector<int> all = divisors(sequences);
   std::erase_if(all, [&](int size) {
-    return size > 1 && (size > most || (grid.pp > 1 && !std::has_single_bit(static_cast<unsigned>(size))));
+    const bool odd = !std::has_single_bit(static_cast<unsigned>(size)) && (halves || size > kMostOfAny);
+    return size > 1 && (size > most || (grid.pp > 1 && odd));
   });
   return all;
 }

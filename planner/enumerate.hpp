@@ -32,8 +32,10 @@ struct Sharding {
 };
 
 /// Tokens of the largest micro-batch that is tried where nobody fixes one: they keep any GPU busy. Up to it every
-/// divisor of a replica's sequences is tried, but in a pipeline, which many small ones fill best, only powers of two.
+/// divisor of a replica's sequences is tried, but in a pipeline, which many small ones fill best, only powers of two,
+/// and of sequences that kMostOfAny does not divide every one up to it.
 inline constexpr std::int64_t kMostTokens = 128 * 1024;
+inline constexpr int kMostOfAny = 8;
 
 /// The orders of its axes that a layout may have: the one that was fixed; else the usual one first, and the other where
 /// the cluster and some framework tell them apart.

@@ -21,12 +21,14 @@ struct Space {
   const Problem& problem;
   const std::function<void(const Layout&)>& visit;
 
-  /// Micro-batches that nobody fixed: of up to 131,072 tokens a rank, and in a pipeline 1, 2, 4, 8, ... Replicas that
-  /// do not divide the batch are one choice, which a rule rejects.
+  /// Micro-batches that nobody fixed: of up to 131,072 tokens a rank, and in a pipeline 1, 2, 4, 8, ..., beside
+  /// 3, 5, 6 and 7 where 8 does not divide a replica's sequences. Replicas that do not divide the batch are one choice,
+  /// which a rule rejects.
   bool tried(const Layout& l) const {
     const std::int64_t size = l.micro_batch, batch = problem.training.global_batch;
     if (batch % l.dp != 0) return size == 1;
-    return batch % (size * l.dp) == 0 && (l.pp == 1 || (size & (size - 1)) == 0) &&
+    return batch % (size * l.dp) == 0 &&
+           (l.pp == 1 || (size & (size - 1)) == 0 || (size < 9 && batch / l.dp % 8 != 0)) &&
            (size == 1 || size * problem.training.seq <= 131072);
   }
 
