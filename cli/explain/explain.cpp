@@ -4,9 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "cli/explain/terms.hpp"
+#include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -47,6 +50,27 @@ constexpr Term kTerms[] = {
     {"peak_high", "upper end of the peak memory's interval", explain_peak_high},
 };
 
+/// What the tables of reports call a term, where that is not its name.
+constexpr std::pair<std::string_view, std::string_view> kPrinted[] = {
+    {"stragglers", "straggler"}, {"tokens/s", "throughput"}, {"acts", "activations"},
+    {"optim", "optimizer"},      {"gradients", "grads"},     {"peak", "memory"},
+};
+
+/// A term as it is written, in any case and with blanks or hyphens between its words, or as reports print it: `MFU`,
+/// `step time`, `tp exposed`.
+const Term* term_of(std::string_view word) {
+  std::string name = lowered(std::string(word));
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == ' ' || c == '-'; }, '_');
+  constexpr std::string_view kExposed = "_exposed";
+  if (name.ends_with(kExposed)) name.resize(name.size() - kExposed.size());
+  for (const auto& [printed, own] : kPrinted)
+    if (name == printed) name = own;
+  const auto* const row =
+      std::find_if(std::begin(kTerms), std::end(kTerms), [&](const Term& t) { return t.name == name; });
+  return row == std::end(kTerms) ? nullptr : row;
+}
+
 /// Names an explanation and its parts, and says at each symbol that has one where it is explained.
 void name_parts(Explanation& e, const std::string& name) {
   e.name = name;
@@ -82,13 +106,12 @@ Result<Explanation> explain(const Plan& plan, std::string_view term, int stage) 
   if (stage >= stages)
     return fail(
         {"out_of_range", fmt::format("there is no stage {}: the layout has stages 0 to {}", stage, stages - 1)});
-  const std::string_view word = term.substr(0, term.find('.'));
-  for (const Term& row : kTerms) {
-    if (row.name != word) continue;
-    Result<Explanation> explanation = row.explain(plan, stage);
+  const std::size_t end = std::min(term.find('.'), term.size());
+  if (const Term* row = term_of(term.substr(0, end))) {
+    Result<Explanation> explanation = row->explain(plan, stage);
     if (!explanation) return explanation;
-    name_parts(*explanation, std::string(word));
-    return part_of(*explanation, term);
+    name_parts(*explanation, std::string(row->name));
+    return part_of(*explanation, std::string(row->name) + std::string(term.substr(end)));
   }
   std::vector<std::string_view> names;
   for (const Term& row : kTerms) names.push_back(row.name);

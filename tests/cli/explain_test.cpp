@@ -138,6 +138,22 @@ TEST_CASE("every explained number is the report's, down to inputs and measuremen
   }
 }
 
+TEST_CASE("a term is found as reports print it") {
+  const Plan plan = plan_of("8b", "dgx-h100", 64, "tp2,pp2,dp16");
+  struct Row {
+    const char *printed, *name;
+  };
+  for (const Row& row : {Row{"MFU", "mfu"}, Row{"step time", "step_time"}, Row{"Step-Time", "step_time"},
+                         Row{"tp exposed", "tp"}, Row{"stragglers", "straggler"}, Row{"tokens/s", "throughput"},
+                         Row{"gradients", "grads"}, Row{"acts", "activations"}, Row{"peak", "memory"},
+                         Row{"weights.P", "weights.P"}, Row{"Optimizer", "optimizer"}}) {
+    CAPTURE(row.printed);
+    const Result<Explanation> e = explain(plan, row.printed, 0);
+    REQUIRE(e);
+    CHECK(e->name == row.name);
+  }
+}
+
 TEST_CASE("unknown terms and stages are refused") {
   const Plan plan = plan_of("8b", "dgx-h100", 64, "tp2,dp32");
   CHECK(explain(plan, "activation", 0).error()[0].help[0] == "a term with a similar name exists: `activations`");
