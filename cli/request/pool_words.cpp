@@ -44,8 +44,15 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(' ') + 1 - first);
 }
 
+/// Where the number of GPUs ends: at the `x`, or at the blank of `8 rtx-4090`.
+std::size_t end_of_number(std::string_view item) {
+  const std::size_t times = item.find('x'), blank = item.find(' ');
+  const std::size_t behind = blank < item.size() ? item.find_first_not_of(' ', blank) : times;
+  return behind < times ? blank : times;
+}
+
 Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
-  const std::size_t times = item.find('x');
+  const std::size_t times = end_of_number(item);
   const bool counted = !item.empty() && std::isdigit(static_cast<unsigned char>(item.front())) != 0;
   if (!counted || times == std::string_view::npos || times + 1 == item.size())
     return fail(bad_pool(item, "which is no number of GPUs, an `x` and their kind"));
@@ -73,8 +80,8 @@ Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
 bool names_pools(std::string_view text) {
   if (const auto plain = without_separators(text); plain && plain->find_first_of(",x") == std::string::npos)
     return false;
-  return text.find(',') != std::string_view::npos ||
-         (text.find('x') != std::string_view::npos && std::isdigit(static_cast<unsigned char>(text.front())) != 0);
+  return text.find(',') != std::string_view::npos || (trimmed(text).find_first_of("x ") != std::string_view::npos &&
+                                                      std::isdigit(static_cast<unsigned char>(text.front())) != 0);
 }
 
 void add_pool(std::string& words, int gpus, std::string_view kind) {

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
@@ -14,12 +17,23 @@ namespace {
 
 constexpr std::string_view kNone = "none", kOptimizer = "optimizer", kParameters = "parameters", kLayers = "layers";
 
+/// Words of other tools for what stays in the host's memory.
+constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
+    {"cpu", kOptimizer},      {"states", kOptimizer}, {"adam", kOptimizer}, {"params", kParameters},
+    {"weights", kParameters}, {"model", kParameters}, {"acts", "layers=4"}, {"activations", "layers=4"},
+};
+
 Error unknown(std::string_view word) {
   std::vector<std::string> known = words_of(kOffloadModuleNames);
   known.insert(known.begin(),
                {std::string(kNone), std::string(kOptimizer), std::string(kParameters), std::string(kLayers)});
   Error error{"unknown_value", fmt::format("`--offload` does not know `{}`", word), {}, {}};
-  suggest(error, word, known);
+  const auto* const meant =
+      std::find_if(std::begin(kMeant), std::end(kMeant), [&](const auto& row) { return row.first == word; });
+  if (meant != std::end(kMeant))
+    error.help.push_back(fmt::format("write `--offload {}`", meant->second));
+  else
+    suggest(error, word, known);
   error.help.push_back("none, optimizer, optimizer=0.5, parameters, layers=4, or modules: " +
                        fmt::format("{}", fmt::join(words_of(kOffloadModuleNames), "+")));
   return error;

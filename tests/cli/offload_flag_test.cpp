@@ -98,6 +98,8 @@ TEST_CASE("every mistake in --offload is told at once") {
   CHECK(codes("attn_proj") == "conflicting_values ");
   CHECK(codes("layers=2,core_attn") == "conflicting_values ");
   CHECK(read_offload("core_atn").error().front().help.front() == "the nearest is `core_attn`");
+  CHECK(read_offload("cpu").error().front().help.front() == "write `--offload optimizer`");
+  CHECK(read_offload("weights").error().front().help.front() == "write `--offload parameters`");
 }
 
 }  // namespace plan

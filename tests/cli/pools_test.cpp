@@ -72,7 +72,7 @@ TEST_CASE("plan: what all kinds run together stands beside each alone") {
 
 TEST_CASE("one kind of GPU in the words of several is the usual job") {
   const Json one = run_json(pool_job({"estimate"}, {"--gpus", "16", "--gpu", "h100-sxm", "--layout", "tp4,pp2"}));
-  for (const char* gpus : {"16xh100-sxm", "8xh100-sxm,8xh100-sxm"}) {
+  for (const char* gpus : {"16xh100-sxm", "8xh100-sxm,8xh100-sxm", "16 x h100-sxm", "16 h100-sxm"}) {
     const Json other = run_json(pool_job({"estimate"}, {"--gpus", gpus, "--layout", "tp4,pp2"}));
     CHECK(other["best"] == one["best"]);
   }
