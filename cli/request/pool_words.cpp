@@ -10,6 +10,7 @@
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
+#include "formulas/text.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/quantity.hpp"
 #include "presets/reader.hpp"
@@ -39,11 +40,6 @@ std::optional<std::string> grouped_pool(std::string_view text) {
   return digits != std::string::npos && (*plain)[digits] == 'x' ? plain : std::nullopt;
 }
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = std::min(text.find_first_not_of(' '), text.size());
-  return text.substr(first, text.find_last_not_of(' ') + 1 - first);
-}
-
 /// Where the number of GPUs ends: at the `x`, or at the blank of `8 rtx-4090`.
 std::size_t end_of_number(std::string_view item) {
   const std::size_t times = item.find('x'), blank = item.find(' ');
@@ -56,9 +52,9 @@ Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
   const bool counted = !item.empty() && std::isdigit(static_cast<unsigned char>(item.front())) != 0;
   if (!counted || times == std::string_view::npos || times + 1 == item.size())
     return fail(bad_pool(item, "which is no number of GPUs, an `x` and their kind"));
-  const Result<std::int64_t> gpus = read_count("--gpus", trimmed(item.substr(0, times)), 1, kMostRanks);
+  const Result<std::int64_t> gpus = read_count("--gpus", trim(item.substr(0, times)), 1, kMostRanks);
   if (!gpus) return fail(gpus.error());
-  const std::string_view kind = trimmed(item.substr(times + 1));
+  const std::string_view kind = trim(item.substr(times + 1));
   if (const std::size_t end = std::min(kind.find_first_not_of("0123456789"), kind.size());
       end > 0 && (end == kind.size() || kind[end] == 'x'))
     if (const Result<std::int64_t> each = read_count("--gpus", kind.substr(0, end), 1, kMostRanks / *gpus); each)
@@ -80,7 +76,7 @@ Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
 bool names_pools(std::string_view text) {
   if (const auto plain = without_separators(text); plain && plain->find_first_of(",x") == std::string::npos)
     return false;
-  return text.find(',') != std::string_view::npos || (trimmed(text).find_first_of("x ") != std::string_view::npos &&
+  return text.find(',') != std::string_view::npos || (trim(text).find_first_of("x ") != std::string_view::npos &&
                                                       std::isdigit(static_cast<unsigned char>(text.front())) != 0);
 }
 
@@ -116,7 +112,7 @@ Result<PooledCluster> read_pools(std::string_view text, const StoreOptions& stor
         words.link = *link;
       continue;
     }
-    Result<Pool> pool = read_pool(trimmed(item), store);
+    Result<Pool> pool = read_pool(trim(item), store);
     if (keep_errors(errors, pool)) named.push_back(std::move(*pool));
   }
   for (Pool& pool : named) {
