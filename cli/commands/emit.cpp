@@ -79,9 +79,8 @@ Errors judge(const Args& args) {
       for (const std::string& word : emit_words())
         if (framework_of_format(word) == find_framework(*framework)) kinds.push_back(word);
     if (kinds.empty()) {
-      constexpr std::string_view kHuggingFace[] = {"trl", "hf", "huggingface", "transformers", "trainer", "fsdp"};
-      if (std::find(std::begin(kHuggingFace), std::end(kHuggingFace), args.words[0]) != std::end(kHuggingFace))
-        error.help.emplace_back("Hugging Face's trainers start from the files of `accelerate` and `deepspeed`");
+      if (const std::string_view hint = hint_for("--framework", args.words[0]); !hint.empty())
+        error.help.emplace_back(hint);
       else
         suggest(error, args.words[0], emit_words());
       error.help.push_back(known);

@@ -122,6 +122,7 @@ constexpr Hint kHints[] = {
     {"--framework", "huggingface", kHuggingFace},
     {"--framework", "transformers", kHuggingFace},
     {"--framework", "trl", kHuggingFace},
+    {"--framework", "trainer", kHuggingFace},
     {"--framework", "axolotl", kHuggingFace},
     {"--framework", "llama-factory", kHuggingFace},
     {"--optimizer", "lion", "`sgd-momentum` has the same states: one moment"},
@@ -149,8 +150,8 @@ const Row* row_of(const Row (&table)[N], std::string_view flag, std::string_view
 Error unknown_choice(const Option& option, const std::string& word, const Words& choices) {
   const std::string noun(option.flag.substr(2));
   Error error{"unknown_" + noun, fmt::format("unknown {} `{}`", noun, word), {}, {}};
-  if (const Hint* hint = row_of(kHints, option.flag, folded(word)))
-    error.help.emplace_back(hint->help);
+  if (const std::string_view hint = hint_for(option.flag, word); !hint.empty())
+    error.help.emplace_back(hint);
   else
     suggest(error, word, choices);
   error.help.push_back(fmt::format("`{}` takes {}", option.flag, fmt::join(choices, ", ")));
@@ -230,6 +231,11 @@ void declare(CLI::App& app, const Command* command, Slots& slots, Args& args) {
 }
 
 }  // namespace
+
+std::string_view hint_for(std::string_view flag, std::string_view word) {
+  const Hint* hint = row_of(kHints, flag, folded(word));
+  return hint != nullptr ? hint->help : std::string_view{};
+}
 
 Result<std::string> read_choice(std::string_view flag, std::string_view word) {
   const Option* option = find_option(flag);
