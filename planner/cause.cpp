@@ -33,9 +33,7 @@ void restore_tp(Layout& l, const Layout& before) {
 /// Layers that stand where a launch puts them do so in the other pipeline too.
 void restore_pipeline(const Problem& problem, Layout& l, const Layout& before) {
   l.pp = before.pp, l.vp = before.vp, l.schedule = before.schedule, l.group = before.group;
-  const bool placed = !l.chunk_layers.empty();
-  l.chunk_layers.clear();
-  if (placed) place_layers(problem, l);
+  if (!l.chunk_layers.empty()) place_layers(problem, l);
 }
 
 bool same_grid(const Layout& a, const Layout& b) { return a.pp == b.pp && a.vp == b.vp; }

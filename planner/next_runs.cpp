@@ -44,7 +44,7 @@ std::optional<NextRun> piece(const Problem& problem, const Layout& layout, int p
   if (layout.dp % pieces != 0 || problem.training.global_batch % pieces != 0 || problem.gpus % pieces != 0)
     return std::nullopt;
   part.dp = layout.dp / pieces;
-  if (!problem.fixed.chunk_layers) part.chunk_layers.clear(), place_layers(problem, part);
+  if (!problem.fixed.chunk_layers) place_layers(problem, part);
   run.problem.gpus = problem.gpus / pieces;
   run.problem.training.global_batch = problem.training.global_batch / pieces;
   run.problem.fixed = {};

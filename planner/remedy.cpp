@@ -121,7 +121,7 @@ Variants other_pipeline(const Variant& from) {
   for (const int pp : divisors(room))
     for (int vp = 1; static_cast<std::int64_t>(pp) * vp <= chunks && (pp > 1 || vp == 1); ++vp) {
       Layout layout = from.layout;
-      layout.pp = pp, layout.vp = vp, layout.chunk_layers.clear();
+      layout.pp = pp, layout.vp = vp;
       place_layers(from.problem, layout);
       if (vp != from.layout.vp) layout.schedule = vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB;
       add(out, from, layout);

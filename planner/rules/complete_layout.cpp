@@ -51,8 +51,9 @@ void settle_stages(const Problem& problem, Layout& layout) {
 }
 
 void place_layers(const Problem& problem, Layout& layout) {
-  if (layout.pp > 1 && layout.chunk_layers.empty() && problem.model.depth() > 0)
-    layout.chunk_layers = plain_chunks(problem.model.depth(), static_cast<int>(layout.chunks()));
+  const bool placed = layout.pp > 1 && problem.model.depth() > 0;
+  layout.chunk_layers =
+      placed ? plain_chunks(problem.model.depth(), static_cast<int>(layout.chunks())) : std::vector<int>{};
 }
 
 bool settle_dp(const Problem& problem, Layout& layout) {
@@ -86,7 +87,7 @@ Layout complete_layout(const Problem& problem) {
   if (!fixed.sequence_parallel) layout.sequence_parallel = layout.tp > 1 && row.splits_sequence;
   if (!fixed.recompute && row.rebuilds_all) layout.recompute = {.kind = RecomputeKind::Full};
   if (!fixed.order && local.any() && layout.pp > 1) layout.order = AxisOrder::DataOutermost;
-  place_layers(problem, layout);
+  if (!fixed.chunk_layers) place_layers(problem, layout);
   settle_stages(problem, layout);
   return layout;
 }

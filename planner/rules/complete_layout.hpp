@@ -9,7 +9,7 @@ namespace plan {
 /// says say nothing.
 void settle_stages(const Problem& problem, Layout& layout);
 
-/// Layers of a pipeline that nobody placed stand as a plain launch has them: equally many on every chunk, embedding and
+/// Places the layers of a pipeline anew, as a plain launch has them: equally many on every chunk, embedding and
 /// head counted as a layer each where that alone makes them equal. Where neither does, they are left to be balanced by
 /// their work, since such a launch has to say which stand where.
 void place_layers(const Problem& problem, Layout& layout);
