@@ -90,10 +90,13 @@ class Recipe {
     if (open == std::string_view::npos || close == std::string_view::npos || close < open) return;
     for (const std::string_view part : split_outside(header.substr(open + 1, close - open - 1), ',')) {
       const std::vector<std::string_view> sides = split_assignment(part);
-      if (sides.size() == 2) local(without_type(sides[0]), sides[1], {});
+      if (sides.size() == 2) local(before(':', sides[0]), sides[1], {});
     }
   }
-  static std::string_view without_type(std::string_view target) { return split_outside(target, ':').front(); }
+  static std::string_view before(char separator, std::string_view text) {  // an empty text has no parts
+    const std::vector<std::string_view> parts = split_outside(text, separator);
+    return parts.empty() ? text : parts.front();
+  }
 
   /// `config.training` as `training`, `p.x` as what `p` stands for; nothing for what is no part of a configuration.
   std::optional<std::string> path_of(std::string_view name, const Statement& at) {
@@ -154,7 +157,7 @@ class Recipe {
       return;
     }
     if (words[0] == "return") return returned(trim(text.substr(6), kWhiteSpace), statement);
-    if (one_of(words[0], kIdle) || text.front() == '"' || text.front() == '\'' || text.front() == '@') return;
+    if (one_of(words[0], kIdle) || text.starts_with('"') || text.starts_with('\'') || text.starts_with('@')) return;
     const std::vector<std::string_view> sides = split_assignment(text);
     if (sides.size() < 2) return expression(statement);
     for (std::size_t i = 0; i + 1 < sides.size(); ++i) targets(sides[i], sides.back(), statement);
@@ -168,15 +171,12 @@ class Recipe {
       for (std::size_t i = 0; i < names.size(); ++i) targets(names[i], values[i], at);
       return;
     }
-    constexpr std::string_view kSigns = "+-*/%|&^@";
-    if (kSigns.find(target.back()) != std::string_view::npos) {  // `x *= 2`
-      std::string_view name = target;
-      while (kSigns.find(name.back()) != std::string_view::npos) name.remove_suffix(1);
-      name = trim(name, kWhiteSpace);
-      return targets(
-          name, fmt::format("{} {} ({})", name, target.substr(target.find_last_not_of("+-*/%|&^@") + 1), value), at);
+    const std::size_t bare = target.find_last_not_of("+-*/%|&^@") + 1;  // behind the name of `x *= 2`
+    if (bare > 0 && bare < target.size()) {
+      const std::string_view name = trim(target.substr(0, bare), kWhiteSpace);
+      return targets(name, fmt::format("{} {} ({})", name, target.substr(bare), value), at);
     }
-    const std::string_view name = without_type(target);
+    const std::string_view name = before(':', target);
     if (!is_name(name)) return expression(at);
     if (name.find('.') == std::string_view::npos) return local(name, value, at);
     if (const auto call = calls_.find(first_part(name));
@@ -216,14 +216,14 @@ class Recipe {
   /// Under a condition or in a loop: what it sets is not known, and a name that it sets neither.
   void conditional(const Statement& at) {
     const std::vector<std::string_view> sides = split_assignment(at.text);
-    if (one_of(split_outside(at.text, ' ').front(), kIdle)) return;
+    if (one_of(before(' ', at.text), kIdle)) return;
     if (sides.size() < 2) {
       if (at.text.starts_with("return") || touches(at.text)) not_followed(at);
       return;
     }
     bool sets = false;
     for (std::size_t i = 0; i + 1 < sides.size(); ++i)
-      for (const std::string_view target : split_outside(without_type(sides[i]), ','))
+      for (const std::string_view target : split_outside(before(':', sides[i]), ','))
         if (target.find('.') == std::string_view::npos)
           forget(target);
         else
@@ -302,7 +302,7 @@ class Recipe {
       const std::string_view word = value.substr(1, value.size() - 2);
       return add(key, to_integer(word) ? value : word, at);
     }
-    if (value.front() == '[' && value.back() == ']') return list(key, value, at);
+    if (value.starts_with('[') && value.ends_with(']')) return list(key, value, at);
     if (const std::optional<std::int64_t> number = number_of(value)) return add(key, fmt::format("{}", *number), at);
     if (is_call(value)) return call(key, value, at);
     if (is_name(value))
@@ -346,7 +346,7 @@ class Recipe {
     std::size_t index = 0;
     for (const std::string_view item : split_outside(value.substr(1, value.size() - 2), ',')) {
       if (item.empty()) continue;
-      if (item.front() == '[')
+      if (item.starts_with('['))
         assign(fmt::format("{}[{}]", key, index), item, at);
       else
         setting.items.emplace_back(is_quoted(item) ? item.substr(1, item.size() - 2) : item);
