@@ -99,12 +99,12 @@ constexpr Erratum erratum(std::string_view where, std::string_view equation, std
           kUnitOf<typename Of::Result>};
 }
 
-/// A sentence to warn of, where no other equation stands.
+/// A sentence to warn of, where there is no other equation.
 constexpr Erratum misstatement(std::string_view where, std::string_view says, std::string_view why) {
   return {where, says, why, nullptr};
 }
 
-/// Puts a formula into a catalog. `Function` takes a struct of doubles whose fields stand in the order of
+/// Puts a formula into a catalog. `Function` takes a struct of doubles whose fields are in the order of
 /// `symbols` and returns the unit that `formula` states, a double where that is a count or a ratio.
 template <auto Function, std::size_t N>
 consteval CatalogEntry entry(const Formula& formula, const Symbol (&symbols)[N], Erratum erratum = {}) {

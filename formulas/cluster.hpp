@@ -245,7 +245,7 @@ struct Cluster {
   NcclMemory nccl{};
   ProbedNumbers probed{};
   std::vector<std::string> measured_parts{};    ///< of a profile: what was measured
-  std::vector<std::string> unmeasured_parts{};  ///< and what the data sheet or a default stands in for
+  std::vector<std::string> unmeasured_parts{};  ///< and what the data sheet or a default replaces
 
   int scale_up_size() const { return tiers.empty() ? gpus_per_node : tiers.front().size; }
 };

@@ -12,7 +12,7 @@
 namespace plan {
 namespace {
 
-// NCCL's latencies of the LL protocol (tuning.cc 2.30.7), the one that small messages use; those inside a domain stand
+// NCCL's latencies of the LL protocol (tuning.cc 2.30.7), the one that small messages use; those inside a domain are
 // in scale_up.hpp.
 constexpr double kTreeBase = 6.8e-6;
 constexpr double kRingNetworkHop = 2.7e-6, kTreeNetworkHop = 5e-6;
@@ -121,7 +121,7 @@ double all_to_all_alpha(double domains) {
 
 double stated_over(const Tier& tier, double usual) { return tier.latency.value > 0 ? tier.latency.value - usual : 0; }
 
-/// Instances of a tier that a group stands in.
+/// Instances of a tier that a group spans.
 double instances(const Tier& tier, Group group) { return ceil_div(group.size, group.inside(std::max(1, tier.size))); }
 
 /// Seconds that the stated latencies of network tiers add to what the law's own hops contain: a ring crosses a tier
@@ -215,7 +215,7 @@ CollectiveLaw network_law(const Cluster& cluster, Collective op, RealBytes bytes
   return timed_network_law(cluster, op, bytes, group, span).law;
 }
 
-/// GPUs from the first to the last of `ranks` that stand `stride` apart.
+/// GPUs from the first to the last of `ranks` that are `stride` apart.
 int reach(int stride, int ranks) { return std::max(2, ranks) * std::max(1, stride); }
 
 double domains_of(const NetworkCurve& curve) { return ceil_div(curve.fit.ranks, std::max(1, curve.inside)); }

@@ -9,7 +9,8 @@
 
 namespace plan {
 
-/// Routed experts (on a narrower width when latent), shared experts, router and gates. Experts stand here once.
+/// Routed experts (on a narrower width when latent), shared experts, router and gates. Each expert is counted once
+/// here.
 void add_moe_weights(LayerWeights& out, std::int64_t h, const MoeShape& shape) {
   constexpr LayerPart kExperts = LayerPart::Experts, kShared = LayerPart::Shared;
   constexpr Spread kWhole = Spread::Whole;

@@ -108,7 +108,7 @@ SecondsOf<V> scan_law(const V& runs, Flops flops, FlopsPerSecond rate) {
 }
 
 /// What the host takes to launch kernels one after another, each in the same `gap_us` microseconds whatever it does and
-/// whatever stands before it; fitted to step times of published runs (presets/calibration.yaml).
+/// whatever comes before it; fitted to step times of published runs (presets/calibration.yaml).
 template <class V>
 SecondsOf<V> launch_law(const V& kernels, const V& gap_us) {
   return SecondsOf<V>(kernels * gap_us * 1e-6);

@@ -14,7 +14,7 @@
 #include "formulas/model.hpp"
 #include "formulas/traced.hpp"
 
-/// All that is known of a mixer or a feed-forward, in one row each. The row and what it points to stand in the file of
+/// All that is known of a mixer or a feed-forward, in one row each. The row and what it points to are in the file of
 /// the mixer (mixer_*.cpp) or the feed-forward (ffn_*.cpp); formulas/model.hpp lists the rows. Nothing else in the
 /// house asks which mixer a layer has, but for what one framework or one paper does with it.
 namespace plan {
@@ -102,7 +102,7 @@ struct MixerRow {
   LayerPartRow part;
   MixerCore core;
   std::uint16_t graph = 0;    ///< GraphScope bit of the CUDA graph that it belongs to
-  std::uint16_t stays = 0;    ///< OffloadModule bits of what stands around it and never leaves the GPU
+  std::uint16_t stays = 0;    ///< OffloadModule bits of what surrounds it and never leaves the GPU
   std::uint16_t rebuilt = 0;  ///< RecomputeModule bits that have something of it to rebuild
   /// Numbers of heads that tensor ranks share evenly; 0: none.
   std::array<std::int64_t, 2> (*heads)(const Layer&);

@@ -12,7 +12,7 @@ namespace plan {
 enum class CpKind : std::uint8_t { Ring, AllGather, Ulysses, Hybrid };
 
 /// Order in which the axes number the ranks, the fastest first: tp, cp (ep in the experts' grid), then dp and pp or pp
-/// and dp. What comes last stands outermost: its neighbours are the farthest apart.
+/// and dp. What comes last is outermost: its neighbours are the farthest apart.
 enum class AxisOrder : std::uint8_t { PipelineOutermost, DataOutermost };
 inline constexpr int kAxisOrders = 2;
 

@@ -94,7 +94,7 @@ struct MoeShape {
 struct MixerRow;  // formulas/layer_rows.hpp
 struct FfnRow;
 
-/// One row a mixer, in the order of Mixer; each stands in a file of its own, mixer_*.cpp.
+/// One row a mixer, in the order of Mixer; each has a file of its own, mixer_*.cpp.
 extern const MixerRow kNoMixer, kAttentionMixer, kLatentMixer, kMamba2Mixer, kDeltaNetMixer;
 inline constexpr const MixerRow* kMixerRows[] = {&kNoMixer, &kAttentionMixer, &kLatentMixer, &kMamba2Mixer,
                                                  &kDeltaNetMixer};

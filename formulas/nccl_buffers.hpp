@@ -49,7 +49,7 @@ struct NcclGroup {
   int ranks = 1;
   NcclShare share = NcclShare::Ring;
   double channels = 0;
-  double rings = 0;  ///< Ring, Multicast: connections of a channel: 1, or 2 where a tree stands beside the ring
+  double rings = 0;  ///< Ring, Multicast: connections of a channel: 1, or 2 where there is a tree beside the ring
   double peers = 0;  ///< Exchange, MeasuredPeers: in the node
   double pools = 0;  ///< Exchange, Pool
   double bytes = 0;

@@ -7,7 +7,7 @@
 
 namespace plan {
 
-/// Where in a file a mistake stands. `line` and `column` count from 1; 0 means the whole file.
+/// Where in a file a mistake is. `line` and `column` count from 1; 0 means the whole file.
 struct Place {
   std::string file;
   int line = 0;

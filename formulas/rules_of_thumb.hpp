@@ -161,7 +161,7 @@ struct RuleOfThumb {
 /// nullptr if there is none of that name.
 [[nodiscard]] const RuleOfThumb* find_rule(std::string_view name);
 
-/// Where a layout stands against a rule.
+/// How a layout compares with a rule.
 struct RuleVerdict {
   bool holds = true;
   double value = 0;

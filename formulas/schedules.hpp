@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string_view>
 
-/// Pipeline schedules and what each of them is, one row a schedule. Its laws stand in formulas/schedule.cpp, the order
+/// Pipeline schedules and what each of them is, one row a schedule. Its laws are in formulas/schedule.cpp, the order
 /// of its operations in planner/pipeline_order.cpp.
 namespace plan {
 
@@ -26,7 +26,7 @@ enum class Schedule : std::uint8_t {
 /// Model chunks that a rank holds under a schedule.
 enum class Chunks : std::uint8_t { One, Two, Many };
 
-/// How often a step fetches a chunk's shards anew. Once: all micro-batches go forward before the first goes backward.
+/// How often a step fetches a chunk's shards again. Once: all micro-batches go forward before the first goes backward.
 enum class Passes : std::uint8_t { EachMicroBatch, EachGroup, Once };
 
 struct ScheduleRow {

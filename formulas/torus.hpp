@@ -2,7 +2,7 @@
 
 // Collectives on a torus, every group of a kind at once, each message on the links of its own group's axes.
 //
-// A group of ranks stands on whole axes of the slice or on equal parts of them. On the axis it has `members`, `step`
+// A group of ranks occupies whole axes of the slice or equal parts of them. On the axis it has `members`, `step`
 // chips apart; the chips between them belong to sibling groups, which share the links. Of a ring both directions carry,
 // of a line the chip at its end has one link.
 //   gather, scatter  each axis must carry what its members bring together before another axis carries it on, whatever
@@ -41,8 +41,8 @@ struct TorusGroup {
   int size() const;
 };
 
-/// Where a group of `size` ranks, `stride` apart, stands. What is inside the stride is laid on the axes first, the same
-/// way for every group with it.
+/// Where a group of `size` ranks, `stride` apart, is placed. What is inside the stride is laid on the axes first, the
+/// same way for every group with it.
 [[nodiscard]] TorusGroup torus_group(const Torus& torus, int size, int stride);
 
 /// Can groups of these degrees, the innermost first, be laid on the axes one after the other?

@@ -117,7 +117,7 @@ V symbol(const char* name, Number value, const char* meaning, const char* origin
     return V(TracedSymbol{name, static_cast<double>(value_of(value)), meaning, origin});
 }
 
-/// One of several inputs of a law that are alike: "r_3".
+/// One of several inputs of a law that are of one kind: "r_3".
 template <class V>
 V symbol(const char* name, int number, double value, const char* meaning, const char* origin) {
   if constexpr (std::is_same_v<V, double>)
@@ -126,7 +126,7 @@ V symbol(const char* name, int number, double value, const char* meaning, const 
     return V(TracedSymbol{std::string(name) + "_" + std::to_string(number), value, meaning, origin});
 }
 
-/// A law within a larger one, where it stands under a letter and is told apart: inside, letters may mean other things.
+/// A law within a larger one, where a letter of its own represents it: inside, letters may mean other things.
 template <class V>
 V lettered(const char* name, const V& law, const char* meaning, const char* unit) {
   if constexpr (!std::is_same_v<V, Traced>)
@@ -137,7 +137,7 @@ V lettered(const char* name, const V& law, const char* meaning, const char* unit
                : V(TracedSymbol{name, law.value(), meaning, "", std::make_shared<const Traced>(law), unit});
 }
 
-/// One of several laws that are alike: "t_3", with words that only an explanation asks for.
+/// One of several laws of one kind: "t_3", with words that only an explanation asks for.
 template <class V, class Words>
 V lettered(const char* name, int number, const V& law, const Words& meaning, const char* unit) {
   if constexpr (!std::is_same_v<V, Traced>)

@@ -62,8 +62,8 @@ V routed_rows(const LayerSizes<V>& n) {
   return n.tokens * routed_copies(n) * symbol<V>("x_t", n.layout.etp, "ranks that share an expert", "layout");
 }
 
-/// Permuted tokens, what the all-to-all returned, what the experts sort or make, and the combined copy
-/// are alive together; three token-sized tensors stand beside them.
+/// Permuted tokens, what the all-to-all returned, what the experts sort or make, and the combined copy are alive
+/// together, beside three token-sized tensors.
 template <class V>
 V moe_forward(const LayerSizes<V>& n) {
   return n.element * (4 * routed_rows(n) * routed_width(n) + 3 * shard(n));
@@ -186,7 +186,7 @@ HeadMemoryOf<BytesOf<V>> head_of(const RankSizes<V>& n) {
   Held gradient(0.0);
   fill_loss(out, gradient, n, logits);
   if (!split && layout.tp > 1) {
-    // The local slice stands beside the whole, which was put together from the pieces of a gather, which came out of a
+    // The local slice is held beside the whole, which was put together from the pieces of a gather, which came out of a
     // flat buffer of NCCL's (c10d, ProcessGroupNCCL::allgather): 16-bit blocks, too small for fp32 gradients.
     out.loss = out.loss + e * logits / n.t;
     out.hole = out.hole + e * logits * (2 - 1 / n.t);

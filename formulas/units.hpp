@@ -7,7 +7,7 @@
 
 namespace plan {
 
-/// May a quantity stand wherever another is asked for? Where both are of one unit, and the other's numbers hold its
+/// May a quantity be used wherever another is asked for? Where both are of one unit, and the other's numbers hold its
 /// own.
 template <class From, class To>
 inline constexpr bool kFits = false;

@@ -1,6 +1,6 @@
 // AMD SMI through a table of function pointers with our own prototypes, so that neither its header nor its library is
 // needed to build. Only functions are used whose interface has been the same since ROCm 6.0, and of structures only the
-// fields that stand first in all releases; the rest is the kernel's, under /sys.
+// fields that come first in all releases; the rest is the kernel's, under /sys.
 // Sources: include/amd_smi/amdsmi.h of github.com/ROCm/amdsmi, releases 6.0 to 6.3; kernel documentation of amdgpu.
 // Tested by tests/hwprobe/discover_test.cpp with a library made for the test.
 #include "hwprobe/amd_smi.hpp"

@@ -261,8 +261,9 @@ std::map<int, double> network_rates(const HardwareProfile& profile) {
   return rates;
 }
 
-/// Tiers of the network, the innermost first. A job's nodes stand in the order of its fabric, so that groups of a few
-/// lie under one switch: where larger groups are slower for good, the way up is narrower, and an upper tier begins.
+/// Tiers of the network, the innermost first. A job's nodes are numbered in the order of its fabric, so that groups of
+/// a few lie under one switch: where larger groups are slower for good, the way up is narrower, and an upper tier
+/// begins.
 void take_network(const JobFacts& facts, HardwareProfile& profile, const std::string& prov) {
   ProfileTier tier{.id = "network", .kind = "scale_out", .prov = prov};
   if (facts.expected.tiers.size() > 1) tier.per_gpu_gb_s = facts.expected.tiers[1].bandwidth.value / 1e9;

@@ -33,14 +33,14 @@ struct RankCheck {
   std::vector<CheckFinding> findings{};
 };
 
-/// Where a rank stands: all that check_rank looks at beside the environment.
+/// Where a rank runs: all that check_rank looks at beside the environment.
 struct Surroundings {
   Machine machine{};  ///< with the GPUs that this process sees
   int gpu = -1;       ///< of them; -1: none
   int world = 1;
   std::string plugin{};           ///< file; empty: there is none
   std::vector<int> processors{};  ///< that it would be bound to
-  bool beside = true;             ///< they stand beside the GPU
+  bool beside = true;             ///< they are attached beside the GPU
   VendorLibraries told{};         ///< `path`s that flags name
   bool allow_busy = false;
 };

@@ -19,7 +19,7 @@
 namespace plan {
 namespace {
 
-/// A GPU's name from a text that may be damaged: what stands in no product's name becomes `?`.
+/// A GPU's name from a text that may be damaged: what appears in no product's name becomes `?`.
 std::string plain_name(std::string name) {
   constexpr std::size_t kLongest = 64;
   if (name.size() > kLongest) name.resize(kLongest);

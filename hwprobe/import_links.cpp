@@ -109,7 +109,7 @@ void read_header(std::string_view line, PerftestTable& table) {
   const auto has = [&](std::string_view word) { return line.find(word) != std::string_view::npos; };
   table.latency = has("t_typical") || has("t_avg");
   table.unit = has("Gb/sec") ? 0.125 : has("MB/sec") || has("MiB/sec") ? 1048576e-9 : 0;  // its MB are MiB
-  // The column is where its name stands: service levels and queue pairs may have columns of their own in front.
+  // The column is where its name is: service levels and queue pairs may have columns of their own in front.
   const std::string_view wanted = has("t_typical") ? "t_typical" : table.latency ? "t_avg" : "average";
   std::size_t at = 0;
   for (const std::string_view word : words_of_line(line)) {

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::json;
 constexpr double kLargestRounding = 0.01;  // that 16-bit sums of nccl-tests' small integers show
 
-/// A table with what stands above it, while it is read.
+/// A table with what is above it, while it is read.
 struct Reading {
   NcclRun run{};                      ///< what all of its rows share
   std::vector<NcclRow> rows{};        ///< one a line
@@ -110,7 +110,7 @@ Result<void> read_result_line(const std::vector<std::string_view>& words, std::s
   row.out_us = values(at), row.algbw = values(at + 1), row.busbw = values(at + 2);
   row.wrong = wrong(values(at + 3));
   std::size_t second = at + 4;
-  if (words.size() >= at + 16) second = at + 8;  // per-iteration statistics stand in between
+  if (words.size() >= at + 16) second = at + 8;  // per-iteration statistics come in between
   if (second + 2 < words.size()) {
     row.in_us = values(second);
     row.wrong += wrong(values(second + 3));

@@ -6,7 +6,7 @@
 
 namespace plan {
 
-/// Where the ranks of a job stand: which share an NVLink domain, and in which order collectives number them.
+/// Where the ranks of a job run: which share an NVLink domain, and in which order collectives number them.
 struct RankPlacement {
   std::vector<int> order{};  ///< rank of the launcher at each place: domain after domain, GPU after GPU
   int per_domain = 1;        ///< GPUs of one NVLink domain that take part

@@ -50,7 +50,7 @@ std::vector<std::string> child_environment(int rank, int world, const std::strin
       {"PLAN_RANK", place},         {"PLAN_WORLD", size},        {"PLAN_LOCAL_RANK", place}, {"PLAN_LOCAL_WORLD", size},
       {"PLAN_RENDEZVOUS", address}, {"PLAN_PROBE_TOKEN", token}, {"PLAN_JOB", job}};
   std::vector<std::string> all;
-  // Of two variables of one name the first counts: what stands there from before would be taken for ours.
+  // Of two variables of one name the first counts: what was there before would be taken for ours.
   for (char** e = environ; *e != nullptr; ++e) {
     const std::string_view name = std::string_view(*e).substr(0, std::string_view(*e).find('='));
     if (std::none_of(own.begin(), own.end(), [&](const auto& one) { return one.first == name; })) all.emplace_back(*e);

@@ -57,7 +57,7 @@ class Session {
   [[nodiscard]] Result<std::vector<std::string>> round(const std::string& task, const std::string& title,
                                                        double deadline_s);
   [[nodiscard]] std::vector<std::string> names() const;
-  /// What stands by rank of the launcher, by rank of the collectives.
+  /// What is listed by rank of the launcher, by rank of the collectives.
   template <class T>
   std::vector<T> in_order(std::vector<T> by_rank) const {
     std::vector<T> all;

@@ -12,7 +12,7 @@
 namespace plan {
 
 /// Parts of a probe, in the order in which they run.
-/// Pairs stand last: a process that reaches the other GPUs of its node takes memory on each of them until its end.
+/// Pairs come last: a process that reaches the other GPUs of its node takes memory on each of them until its end.
 enum class Section { Memory, Bandwidth, Gemm, Attention, Kernels, HostLink, Collectives, Overlap, Pairs };
 inline constexpr int kSections = 9;
 [[nodiscard]] std::string_view name(Section section);

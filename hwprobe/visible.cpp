@@ -1,4 +1,4 @@
-// Which GPUs are this process's, and which processors stand beside one. Tested by tests/hwprobe/visible_test.cpp.
+// Which GPUs are this process's, and which processors are close to one. Tested by tests/hwprobe/visible_test.cpp.
 #include "hwprobe/visible.hpp"
 
 #include <fmt/core.h>

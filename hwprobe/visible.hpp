@@ -23,7 +23,7 @@ void keep_visible(Machine& machine, const Variables& variables);
 /// Processors beside a GPU (`local_cpulist` of its PCI device) that the launcher lets this process use; all that it may
 /// use where none is beside it.
 [[nodiscard]] std::vector<int> processors_beside(const GpuFacts& gpu, const std::string& sys = "/sys");
-/// Whether any of these stands beside the GPU; true where /sys does not say.
+/// Whether any of these is close to the GPU; true where /sys does not say.
 [[nodiscard]] bool stands_beside(const std::vector<int>& processors, const GpuFacts& gpu,
                                  const std::string& sys = "/sys");
 /// Binds this thread, and threads that it starts, to them.

@@ -30,7 +30,7 @@ void restore_tp(Layout& l, const Layout& before) {
   l.sequence_parallel = before.sequence_parallel;
 }
 
-/// Layers that stand where a launch puts them do so in the other pipeline too.
+/// Layers that are where a launch puts them are so in the other pipeline too.
 void restore_pipeline(const Problem& problem, Layout& l, const Layout& before) {
   l.pp = before.pp, l.vp = before.vp, l.schedule = before.schedule, l.group = before.group;
   if (!l.chunk_layers.empty()) place_layers(problem, l);

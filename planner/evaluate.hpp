@@ -227,7 +227,7 @@ class Evaluator {
     else
       with(content);
   }
-  /// The same of its layers that share states alike.
+  /// The same of those of its layers whose states are shared in the same way.
   template <class Do>
   void each_state(const StageContent& content, const Do& with) const {
     if (const StageRuns* runs = runs_of(content))
@@ -265,7 +265,7 @@ class Evaluator {
                              bool rebuilt) const;
   template <class V, class PriceOf>
   ExposedSharding<SecondsOf<V>> exposed_law(const Layout& layout, const PriceOf& price_of) const;
-  /// Data-parallel work of a content whose layers share states alike, and of every content of the placement.
+  /// Data-parallel work of a content whose layers share states in the same way, and of every content of the placement.
   DataParallel price_of(const Layout& layout, const MemoryModel& memory, const StageContent& content) const {
     return pricer_.price<double>(layout_of(content, layout), memory_of(content, memory).sums(content), content,
                                  problem_of(content).cluster);

@@ -1,5 +1,5 @@
 // Memory of a layer and of a stage's layers together, from ledgers and states of formulas (plan-formulas(7) C, D).
-// Assumes that ranks of a stage hold the same; moments at which a stage peaks stand in memory_stage.cpp. Tested by
+// Assumes that ranks of a stage hold the same; moments at which a stage peaks are in memory_stage.cpp. Tested by
 // tests/planner/memory_test.cpp.
 #include "planner/memory.hpp"
 

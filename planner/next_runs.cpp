@@ -37,7 +37,7 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 /// The same layout on 1/`pieces` of its replicas, each with as many sequences as before; nothing where that is no job.
-/// Its layers stand where a launch puts them untold, which is what a row of runs says of them.
+/// Its layers are where a launch puts them by default, which is what a row of runs says of them.
 std::optional<NextRun> piece(const Problem& problem, const Layout& layout, int pieces) {
   NextRun run{problem, {}, kWarmUp + kCounted, 0, 0, pieces == 1, 0, {}};
   Layout part = layout;

@@ -28,7 +28,7 @@ struct StageKey {
   Schedule schedule = Schedule::OneFOneB;
   int gpus = 1, sequences = 1;
   bool sequence_parallel = false;
-  Width experts{};  ///< those are spread over the ranks of all layers alike
+  Width experts{};  ///< those are spread over the ranks of all layers in the same way
   auto operator<=>(const StageKey&) const = default;
 };
 

@@ -26,7 +26,7 @@
 namespace plan {
 namespace {
 
-/// What of a profile was measured, and what stands in for the rest.
+/// What of a profile was measured, and what replaces the rest.
 std::string coverage(const Cluster& cluster) {
   std::string text = fmt::format("{}: measured {}", cluster.name, fmt::join(cluster.measured_parts, ", "));
   if (!cluster.unmeasured_parts.empty())

@@ -89,9 +89,9 @@ struct PerStage {
 };
 
 /// Runs of layers inside stages, each with tp, cp, ZeRO and recomputation of its own (planner/per_layer.hpp), beside
-/// layouts whose layers do alike.
+/// layouts whose layers all have one strategy.
 struct PerLayer {
-  /// The fastest that Galvatron runs; none: nothing is faster than the fastest whose layers are alike.
+  /// The fastest that Galvatron runs; none: nothing is faster than the fastest whose layers all have one strategy.
   std::optional<Estimate> best{};
   Difference difference{};     ///< of its step to the recommended layout's
   std::int64_t pipelines = 0;  ///< (GPUs of a stage, sequences that it takes, ZeRO) that were looked into

@@ -262,7 +262,7 @@ Hops PoolModels::hops(const PooledLayout& layout) {
       } else {
         const int other = run + 1 < runs ? layout.runs[run + 1].pool : pool;
         const Cluster& theirs = problem(other).cluster;
-        // Pools of one kind stand in one cluster, and its outermost network joins them.
+        // Pools of one kind are in one cluster, and its outermost network joins them.
         const bool same = other != pool && theirs.name == cluster.name && theirs.gpu.name == cluster.gpu.name;
         each.push_back(same ? time(cluster, wider, cluster.tiers.size() - 1)
                             : time(joined_by(pool, other).cluster, wider, 1));

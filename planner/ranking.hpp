@@ -23,7 +23,7 @@ struct Candidate {
   Score score{};
   FrameworkMask runs_on = kAllFrameworks;  ///< of those that the problem wants; 0: none runs it
   SwitchMask switched = 0;                 ///< that the search turned on
-  bool by_hand = false;                    ///< a launch has to say which layers stand where (plain_layers.hpp)
+  bool by_hand = false;                    ///< a launch has to say which layers are where (plain_layers.hpp)
 };
 
 /// Strict order of choices of switches: those with fewer of them on first.

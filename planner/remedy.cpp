@@ -257,8 +257,8 @@ std::optional<Remedy> best_pair(const Variant& from, const Patient& patient) {
   return std::nullopt;
 }
 
-/// The fastest layout of all that keeps the limits among those that a search reports; its layers stand where a launch
-/// puts them untold, if that is enough.
+/// The fastest layout of all that keeps the limits among those that a search reports; its layers are where a launch
+/// puts them by default, if that is enough.
 std::optional<Remedy> best_of_all(const Patient& patient) {
   Problem open = patient.problem;
   open.fixed = {}, open.free_switches = 0;

@@ -131,7 +131,7 @@ int ShardingPricer::expert_layers(const StageContent& content) const {
 }
 
 /// PyTorch's collectives on lists of tensors go through a flat buffer, from or into which every rank's share is copied
-/// by a call of its own (ProcessGroupNCCL::allgather, reduce_scatter). DeepSpeed makes the list anew for each of them,
+/// by a call of its own (ProcessGroupNCCL::allgather, reduce_scatter). DeepSpeed makes the list again for each of them,
 /// a view for a rank, once it has waited for all work of the GPU, in a buffer of zeros (partition_parameters.py,
 /// _allgather_param). A sum of whole gradients is made in a copy, divided there and copied back (stage3.py,
 /// allreduce_bucket).

@@ -1,4 +1,4 @@
-// The cluster that a GPU stands in where nobody names one: its own node, joined by its own network adapter. Tested by
+// The cluster that a GPU is in where nobody names one: its own node, joined by its own network adapter. Tested by
 // tests/presets/store_test.cpp.
 #include "presets/default_cluster.hpp"
 

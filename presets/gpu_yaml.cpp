@@ -1,4 +1,4 @@
-// A `preset: gpu/1` file: the data sheet of a GPU. What was measured on it stands in presets/efficiency.
+// A `preset: gpu/1` file: the data sheet of a GPU. What was measured on it is in presets/efficiency.
 // Tested by tests/presets/hardware_test.cpp.
 #include <fmt/core.h>
 

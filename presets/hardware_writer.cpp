@@ -134,7 +134,7 @@ std::string flow(const Out& out) {
   return out.kind == Out::Kind::Map ? "{" + text + "}" : "[" + text + "]";
 }
 
-/// Lists of several things stand one a line; small maps in one line.
+/// Lists of several things are written one a line; small maps in one line.
 bool fits(const Out& out, std::size_t used) {
   if (out.kind == Out::Kind::List && !out.list.empty() && out.list[0].kind != Out::Kind::Scalar) return false;
   for (const auto& [key, value] : out.map)
@@ -167,7 +167,7 @@ void block(const Out& out, std::size_t indent, std::string& text) {
     }
     std::string inner;
     block(value, indent + 2, inner);
-    inner.replace(indent, 1, "-");  // the first key stands behind the dash
+    inner.replace(indent, 1, "-");  // the first key follows the dash
     text += inner;
   }
 }

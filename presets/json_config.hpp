@@ -111,7 +111,7 @@ void add_mtp(JsonConfig& config, ModelBuilder& out, const Layer& layer, bool own
 /// not asked for: what this family does with it nobody knows.
 void judge_shapes(JsonConfig& config);
 /// A mistake for every key that nobody asked for and that is a slip of the finger away from one that was looked for in
-/// vain: an absent key has a default, which would stand in without a word. In nested objects likewise.
+/// vain: an absent key has a default, which would replace it without a word. In nested objects likewise.
 void judge_spelling(JsonConfig& config);
 
 /// hidden, vocabulary, tying; the attention heads. Shared by the families.

@@ -1,4 +1,4 @@
-// The sections of a model file, one for each building block of plan-formulas(7) A1: the keys stand in the blocks' rows
+// The sections of a model file, one for each building block of plan-formulas(7) A1: the keys are in the blocks' rows
 // (formulas/layer_rows.hpp).
 #include "presets/model_parts.hpp"
 

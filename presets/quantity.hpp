@@ -33,7 +33,7 @@ struct ParsedQuantity {
 [[nodiscard]] std::optional<double> parse_number(std::string_view text);
 
 /// A text whose number has separators of thousands (`2,048`, `81,559 MiB`, `2_048`, `2'048`, `2 048`), written without
-/// them; none where it has none. Such numbers are not taken, as a comma stands between the items of lists too: this
+/// them; none where it has none. Such numbers are not taken, as a comma separates the items of lists too: this
 /// is what to write.
 [[nodiscard]] std::optional<std::string> without_separators(std::string_view text);
 

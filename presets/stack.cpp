@@ -39,7 +39,7 @@ constexpr int kFirstYear = 20, kLastYear = 40;
 
 bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// Runs of digits of a word, with what stands before each of them.
+/// Runs of digits of a word, with what precedes each of them.
 struct Number {
   char before = 0;
   std::size_t digits = 0;
@@ -100,7 +100,7 @@ std::vector<StackFact> read_facts(yaml::Map& entry, bool of_releases) {
     else if (const std::optional<int> value = std::visit(FactReader{entry, row.name}, row.member))
       facts.push_back({&row, *value, source});
   }
-  // A key that is none is reported with what could stand there; an entry without one need not ask for all of it.
+  // A key that is none is reported with what could be written there; an entry without one need not ask for all of it.
   const std::size_t read = facts.size() + 1 + (of_releases && entry.has("since") ? 1 : 0);
   if (source.empty() || entry.node().items.size() / 2 > read)
     for (const std::string_view name : others) (void)entry.get(name, yaml::kOptional);

@@ -19,7 +19,7 @@ struct StackRelease {
   auto operator<=>(const StackRelease&) const = default;
 };
 
-/// "26.04", "26.06.01"; also where it stands in a word, "dgxc-25.05.05", or as a date, "main-2026-08". nullopt for
+/// "26.04", "26.06.01"; also within a word, "dgxc-25.05.05", or as a date, "main-2026-08". nullopt for
 /// words that name no month.
 [[nodiscard]] std::optional<StackRelease> read_stack_release(std::string_view word);
 [[nodiscard]] std::string stack_release_text(const StackRelease& release);

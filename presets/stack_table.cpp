@@ -148,7 +148,7 @@ void write(const std::string& path, const std::string& text) {
   if (before.str() != text) std::ofstream(path, std::ios::binary) << text;
 }
 
-/// The files in an order in which each stands behind the one that it is like.
+/// The files in an order in which each follows the one that it is like.
 std::vector<std::pair<std::string, StackPreset>> files_in_order() {
   std::vector<std::pair<std::string, StackPreset>> files;
   const auto there = [&](const std::string& name) {

@@ -319,7 +319,7 @@ Result<PooledCluster> parse_pools(const PresetEntry& entry, const StoreOptions& 
   PoolLookup lookup;
   lookup.sheet = data_sheets(options);
   lookup.usual = [&](std::string_view gpu) { return load_cluster_of_gpu(gpu, options).map(value_of); };
-  lookup.cluster = [&](std::string_view word) {  // a file stands beside the one that names it
+  lookup.cluster = [&](std::string_view word) {  // a file is beside the one that names it
     const bool beside = looks_like_path(word) && fs::path(word).is_relative() && entry.origin != "embedded";
     return load_cluster(beside ? (fs::path(entry.origin).parent_path() / word).string() : std::string(word), options)
         .map(value_of);

@@ -52,7 +52,7 @@ namespace plan {
 
 /// Whether `name` holds `word` whole, as `dgx-h100` holds `h100`: a part left out is one mistake, however long.
 [[nodiscard]] inline bool holds_word(std::string_view name, std::string_view word) {
-  constexpr std::size_t kShort = 3;  // fewer letters stand in too many names
+  constexpr std::size_t kShort = 3;  // fewer letters are in too many names
   const auto same = [](char a, char b) { return lower_case(a) == lower_case(b); };
   return word.size() >= kShort && std::search(name.begin(), name.end(), word.begin(), word.end(), same) != name.end();
 }

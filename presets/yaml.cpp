@@ -97,7 +97,7 @@ class Builder : public YAML::EventHandler {
     if (anchor != 0) marked_[anchor] = done;
     add(std::move(done));
   }
-  /// Of a key that stands twice the last one counts, as in Python's reader, which those who write such files have.
+  /// Of a key that is written twice the last one counts, as in Python's reader, which those who write such files have.
   static void keep_last(Node& map) {
     std::set<std::string> later;
     std::vector<Node> kept;

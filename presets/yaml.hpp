@@ -50,7 +50,7 @@ struct Document {
 
 [[nodiscard]] Result<Document> parse(std::string source, std::string file);
 
-/// The text of a file as it stood at one moment, or an Error that says why not (no such file, a directory, too large,
+/// The text of a file as it was at one moment, or an Error that says why not (no such file, a directory, too large,
 /// changed by another program while it was read).
 [[nodiscard]] Result<std::string> read_text(const std::string& path);
 
@@ -166,7 +166,7 @@ class Reader {
   /// A map that is an element of a list. `path` names it in messages.
   Map map(const Node& node, std::string path);
 
-  // Values that stand in lists. `what` names the value in the message.
+  // Values of lists. `what` names the value in the message.
   bool integer(const Node& node, std::string_view what, std::int64_t& out, Range range);
   bool number(const Node& node, std::string_view what, double& out, Range range);
   bool quantity(const Node& node, std::string_view what, double& out, Dimension dimension, Range range);

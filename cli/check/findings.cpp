@@ -45,7 +45,7 @@ std::string moved_text(const Verdict& v, MetricUnit unit, bool relative) {
   return signed_percent((v.now.value - *v.before) / *v.before);
 }
 
-/// The kind of GPU that the fullest stage stands on.
+/// The kind of GPU that the fullest stage runs on.
 std::string fullest_gpu(const Plan& now) {
   std::string gpu = now.problem.cluster.gpu.name;
   for (const PoolRun& run : now.best.runs)

@@ -80,7 +80,7 @@ std::string bash() {
       cases, fmt::join(find_option("--list")->words(), " "), fmt::join(all_flags(), " "), fmt::join(all_verbs(), " "));
 }
 
-/// Text that can stand inside zsh's '[...]' or fish's '...': the characters that would end it are left out.
+/// Text that can be written inside zsh's '[...]' or fish's '...': the characters that would end it are left out.
 std::string plain(std::string_view text) {
   std::string out;
   for (const char c : text)

@@ -274,7 +274,7 @@ int run_emit(const Args& args, Streams& streams) {
   if (!options) return report_errors(options.error(), streams);
   Result<Plan> plan = plan_to_write(*problem, streams);
   if (!plan) return report_errors(plan.error(), streams);
-  // The files hold no estimate, so only what --from left open or misspelt is of interest, and where ranks must stand.
+  // The files hold no estimate, so only what --from left open or misspelt is of interest, and where ranks must run.
   std::erase_if(plan->notes, [](const Note& note) { return note.code != "pool_order"; });
   leave_unwritten_switches(args, *problem, *options, *plan, streams);
   add_launch_notes(*plan);

@@ -50,7 +50,7 @@ void take_runs(const std::vector<Run>& runs, const Catalogue& catalogue, NextRep
     const Estimate predicted = estimate(problem, built->layout);
     const auto same = std::find_if(report.layouts.begin(), report.layouts.end(), [&](const Estimate& layout) {
       Layout placed = layout.layout;
-      placed.chunk_layers = built->layout.chunk_layers;  // a row of runs does not say where layers stand
+      placed.chunk_layers = built->layout.chunk_layers;  // a row of runs does not say where layers are
       return problem.gpus == report.plan.problem.gpus && placed == built->layout &&
              problem.training.global_batch == report.plan.problem.training.global_batch;
     });

@@ -47,7 +47,7 @@ struct SlowestStage {
   PipelineTime pipeline{};  ///< of the whole step, by the law of the schedule
   Seconds hop{};            ///< the slowest hand-over between stages
 };
-/// Of the plan's best layout, told by an evaluator of its own and not read from the plan's times.
+/// Of the plan's best layout, reported by an evaluator of its own and not read from the plan's times.
 [[nodiscard]] SlowestStage slowest_stage(const Plan& plan);
 
 /// A stage as the memory model sees it.

@@ -235,7 +235,7 @@ void hugging_face::read_unknown_to_accelerate(JobBuilder& builder) {
     const bool nested = section == "fsdp_config" || section == "parallelism_config" || section == "deepspeed_config";
     const bool known = std::find(std::begin(kTop), std::end(kTop), section) != std::end(kTop);
     if (known && (!nested || key == section)) continue;
-    if (known) key = key.substr(0, key.find('.', section.size() + 1));  // what stands below it is one word of it
+    if (known) key = key.substr(0, key.find('.', section.size() + 1));  // what is below it is one word of it
     if (told.emplace(known ? key : section).second)
       builder.unknown_key(setting, known ? key : section, known ? std::span<const std::string_view>(kNested) : kTop,
                           known ? "is unknown to accelerate, which passes over it in silence"

@@ -1,5 +1,5 @@
 // What accelerate's file says beside sharding: how its ranks share machines, and what nothing here prices, which is
-// told. Names: accelerate 1.15 commands/config, utils/dataclasses.py. Tested by
+// reported. Names: accelerate 1.15 commands/config, utils/dataclasses.py. Tested by
 // tests/launch/accelerate_switches_test.cpp.
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/hugging_face.hpp"

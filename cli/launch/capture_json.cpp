@@ -61,7 +61,7 @@ bool is_whole(const Json& json) {
          });
 }
 
-/// Lines are told apart by writing into the line that is wanted, never into an earlier one.
+/// Lines are distinguished by writing into the line that is wanted, never into an earlier one.
 struct Lines {
   std::string text{};
   int line = 1;

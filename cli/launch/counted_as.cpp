@@ -1,4 +1,4 @@
-// Keys that are known and counted as if they had another value are told. Tested by
+// Keys that are known and counted as if they had another value are reported. Tested by
 // tests/launch/torchtitan_switches_test.cpp and tests/launch/deepspeed_switches_test.cpp.
 #include "cli/launch/counted_as.hpp"
 

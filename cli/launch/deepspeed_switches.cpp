@@ -1,5 +1,5 @@
 // What a DeepSpeed file says beside ZeRO's stage, batch and format: switches of its software, and values that nothing
-// here prices, which are told. Defaults: DeepSpeed 0.19.8 runtime/config.py, runtime/zero/config.py. Tested by
+// here prices, which are reported. Defaults: DeepSpeed 0.19.8 runtime/config.py, runtime/zero/config.py. Tested by
 // tests/launch/deepspeed_switches_test.cpp.
 #include <fmt/format.h>
 
@@ -92,7 +92,7 @@ void tell_section(JobBuilder& builder, std::string_view section, std::string_vie
                                 fmt::format("{}: `{}`: {}", setting.where(), shown_key(setting.key), what));
 }
 
-/// DeepSpeed overlaps reductions at stage 3, and at the others where it is told to.
+/// DeepSpeed overlaps reductions at stage 3, and at the others where a key asks for it.
 void read_overlap(JobBuilder& builder, int stage) {
   constexpr std::string_view kOverlap = "ds.zero_optimization.overlap_comm";
   Settings& settings = builder.settings;

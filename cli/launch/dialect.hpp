@@ -26,12 +26,12 @@ enum class KeyKind {
 
 struct DialectKey {
   std::string_view flag;  ///< of Megatron-LM, without dashes
-  std::string key;        ///< dotted; empty: the dialect settles it otherwise and it is left out
+  std::string key;        ///< dotted; empty: the dialect decides it otherwise and it is left out
   KeyKind kind = KeyKind::Value;
   std::string_view otherwise{};  ///< written where the plan has no such flag: what a recipe may have set is undone
 };
 
-/// A row of a dialect's table as people write it: flags that stand in one section under the names that Megatron core
+/// A row of a dialect's table as people write it: flags of one section under the names that Megatron core
 /// has for them, or one flag under a key of the dialect's own.
 struct DialectRow {
   std::string_view key;           ///< as a DialectKey's, with `*` for what Megatron core calls the flag
@@ -55,7 +55,7 @@ struct Dialect {
   std::string_view precision;                   ///< key of the number format
   std::span<const std::string_view> derived{};  ///< keys that flags are figured from by `derive`
   void (*derive)(const DialectKeys&, const LaunchFacts&, MegatronArgs&) = nullptr;
-  std::span<const CountedAs> counted{};  ///< told where they have another value than is counted
+  std::span<const CountedAs> counted{};  ///< reported where they have another value than is counted
   bool bridge = false;                   ///< Megatron-Bridge builds the model from its published configuration
 };
 

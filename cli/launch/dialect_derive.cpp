@@ -28,7 +28,7 @@ void adapters(const DialectKeys& keys, std::string_view key, std::string_view ra
   args.lora_where = stated ? where_of(keys, rank) : "";
 }
 
-/// What LLaMA-Factory trains, and which models stand beside the trained one.
+/// What LLaMA-Factory trains, and which models run beside the trained one.
 void factory_task(const DialectKeys& keys, MegatronArgs& args) {
   if (word_of(keys, "stage") == "sft") args.task = Task::FullFinetune, args.task_where = where_of(keys, "stage");
   if (const std::string stage = word_of(keys, "stage"); !stage.empty() && stage != "sft" && stage != "pt")

@@ -143,7 +143,7 @@ Result<LaunchJob> read_all(const Dialect& dialect, std::span<const LaunchSource>
   return dialect_job(dialect, keys, facts);
 }
 
-/// Weights of Megatron's own are named by the model that they were made of, `X-mcore`, and stand alone.
+/// Weights of Megatron's own are named by the model that they were made of, `X-mcore`, and need no other file.
 void take_model_of_weights(DialectKeys& keys) {
   for (const char* key : {"mcore_model", "load"})
     if (!keys.contains("model") && model_named(word_of(keys, key))) keys["model"] = keys[key];

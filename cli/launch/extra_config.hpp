@@ -8,7 +8,7 @@
 
 namespace plan {
 
-/// What a tool hands to Megatron unread stands in one string of JSON under one key: LLaMA-Factory's `extra_config`,
+/// What a tool hands to Megatron unread is one string of JSON under one key: LLaMA-Factory's `extra_config`,
 /// ms-swift's `megatron_extra_kwargs`. This takes the settings out that begin with it and a dot; empty if there are
 /// none.
 [[nodiscard]] std::string folded_json(std::vector<DialectSetting>& settings, std::string_view key);
@@ -16,7 +16,7 @@ namespace plan {
 /// The other way round, as far as the string is JSON; a path to a file of it is left alone.
 void unfold_json(DialectKeys& keys, std::string_view key);
 
-/// What stands under `prefix` and a dot, as the keys of the same names that it lies over, where `named` knows them.
+/// What is under `prefix` and a dot, as the keys of the same names that it lies over, where `named` knows them.
 template <class Named>
 void lay_over(DialectKeys& keys, std::string_view prefix, const Named& named) {
   DialectKeys inner;

@@ -237,7 +237,7 @@ Result<LaunchJob> read_hetero(const DialectKeys& keys, const std::string& path, 
 
 }  // namespace
 
-/// Its keys are told by their sections: `train:` may lie around them.
+/// Its keys are known by their sections: `train:` may lie around them.
 bool is_flagscale(const LaunchSource& source) {
   const bool part =
       (source.text.starts_with("system:") || mentions(source, "\nsystem:")) && mentions(source, "\nmodel:");

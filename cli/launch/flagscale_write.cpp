@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kFormat = "flagscale";
 
-/// A group of arguments stands in one of three subjects.
+/// A group of arguments belongs to one of three subjects.
 std::string_view subject_of(std::string_view group) {
   if (group == "DATA_ARGS") return "data";
   return group == "MODEL_ARGS" || group == "MOE_ARGS" || group == "TRAIN_ARGS" || group == "OPTIMIZER_ARGS" ? "model"
@@ -95,7 +95,7 @@ std::string header(const Plan& plan) {
   return out;
 }
 
-/// Flags that say where layers stand: meshes have a list of their own.
+/// Flags that say where layers are: meshes have a list of their own.
 bool splits_layers(const MegatronSetting& setting) {
   return setting.flag == "pipeline-model-parallel-layout" || setting.flag.starts_with("decoder-") ||
          setting.flag.starts_with("account-for-");

@@ -101,7 +101,7 @@ struct LaunchFormat {
 /// Whether the file is a script of a shell, by its first line or its name.
 [[nodiscard]] bool is_shell(const LaunchSource& source);
 
-/// Whether a word stands anywhere in a file.
+/// Whether a word is anywhere in a file.
 [[nodiscard]] inline bool mentions(const LaunchSource& source, std::string_view word) {
   return source.text.find(word) != std::string::npos;
 }

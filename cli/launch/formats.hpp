@@ -9,7 +9,7 @@
 #include "cli/launch/hugging_face.hpp"
 
 /// Every kind of launch file, once: `plan emit`, `--from` and the manual read this table. What recognises, reads and
-/// writes a kind stands in files of its own, built in by their being there.
+/// writes a kind is in files of its own, built in by their being there.
 namespace plan {
 
 Recognises is_megatron_log, is_megatron_script, is_flagscale, is_megatron_yaml, is_primus_torchtitan, is_primus_maxtext,

@@ -39,8 +39,8 @@ struct FsdpDialect {
   std::string_view targets{};             ///< modules that get adapters
   std::string_view attention{};           ///< the kernel by transformers' name
   std::string_view chunked{};             ///< fuses the output layer with what follows it
-  std::span<const CountedAs> counted{};   ///< told where it has another value
-  std::span<const std::string_view> own;  ///< sections of the trained model: a weighty name there is told
+  std::span<const CountedAs> counted{};   ///< reported where it has another value
+  std::span<const std::string_view> own;  ///< sections of the trained model: a weighty name there is reported
 };
 
 inline constexpr CountedAs kActorCounted[] = {

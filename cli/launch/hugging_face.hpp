@@ -58,7 +58,7 @@ struct TrainerTool {
 
 /// Full fine-tuning or adapters, their rank and modules, and what of fine-tuning is not modelled.
 void read_tuning(JobBuilder& builder);
-/// What stands beside the language model, and whether that itself is frozen.
+/// What the model has beside the language model, and whether that itself is frozen.
 void tell_parts(JobBuilder& builder);
 /// Names the arguments that sound as if they weighed and that nothing has read: once everything else is read.
 void name_unread(JobBuilder& builder);

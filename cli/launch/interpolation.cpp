@@ -1,5 +1,5 @@
 // OmegaConf's `${...}` in the files of NeMo, NeMo-RL and their like: another key, by its whole name or from where it
-// stands (`${.hidden_size}`), the resolvers that multiply and divide, and the default of a variable of the environment.
+// is (`${.hidden_size}`), the resolvers that multiply and divide, and the default of a variable of the environment.
 // Tested by tests/launch/native_test.cpp.
 #include <algorithm>
 #include <vector>

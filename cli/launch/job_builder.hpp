@@ -42,7 +42,7 @@ class JobBuilder {
   void guess(const char* name, std::string_view value, std::string why);
   /// What the file states, would change the answer and has no meaning here.
   void unused(std::string_view key, std::string text);
-  /// What the file states and is counted as something else, by its own code: told in the first lines, too.
+  /// What the file states and is counted as something else, by its own code: reported in the first lines, too.
   void unmodelled(std::string code, std::string text) { plan::unused(job, std::move(code), std::move(text)); }
   void note(std::string code, std::string text) { job.notes.push_back({std::move(code), std::move(text)}); }
   /// A preset by name, and the word that the file had for it.

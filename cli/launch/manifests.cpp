@@ -1,5 +1,5 @@
 // Files that hand a command to nodes: `run:` of a SkyPilot task, `commands:` of a dstack task, `command:` and `args:`
-// of a container or a TrainJob. The command becomes a script, each word on the line where it stands, so that every
+// of a container or a TrainJob. The command becomes a script, each word on the line where it is written, so that every
 // reader of scripts reads it. Tested by tests/launch/manifests_test.cpp.
 #include "cli/launch/manifests.hpp"
 
@@ -40,7 +40,7 @@ class Lines {
     std::string& into = at(line);
     into += (into.empty() ? "" : "; ") + statement;
   }
-  /// A command whose words stand on lines of their own, in their order; else all of them on the line of the first.
+  /// A command whose words have lines of their own, in their order; else all of them on the line of the first.
   void add_command(const std::vector<Node>& words) {
     const auto above = [](const Node& a, const Node& b) { return a.line < b.line; };
     const bool in_order = std::is_sorted(words.begin(), words.end(), above);
@@ -159,7 +159,7 @@ bool is_shell_name(std::string_view word) {
   return base == "bash" || base == "sh";
 }
 
-/// Kubernetes puts a variable's value in where `$(NAME)` stands.
+/// Kubernetes puts a variable's value in where `$(NAME)` is written.
 void expand(std::string& text, const std::string& reference, const std::string& value) {
   for (std::size_t at = text.find(reference); at != std::string::npos; at = text.find(reference, at + value.size()))
     text.replace(at, reference.size(), value);
@@ -174,7 +174,7 @@ bool add_container(Lines& lines, const Node& map) {
   if (words.empty()) return false;
   const bool shell = words.size() > 2 && is_shell_name(words[0].text) && words[1].text.starts_with('-') &&
                      words[1].text.ends_with('c');
-  const int start = words[shell ? 2 : 0].line;  // variables are known from there on, wherever `env:` stands
+  const int start = words[shell ? 2 : 0].line;  // variables are known from there on, wherever `env:` is
   if (const Node* variables = value_of(map, "env"); variables != nullptr)
     for (const Node& one : variables->items) {
       const Node *name = value_of(one, "name"), *value = value_of(one, "value");

@@ -97,7 +97,7 @@ Mesh read_mesh(JobBuilder& builder, const LaunchFacts& facts) {
 }
 
 void tell_crossings(JobBuilder& builder, const Mesh& mesh) {
-  if (mesh.open || mesh.across.empty()) return;  // not known, or a mistake that is told
+  if (mesh.open || mesh.across.empty()) return;  // not known, or a mistake that is reported
   const bool pipe_outside = builder.job.fixed.order != AxisOrder::DataOutermost;
   // From the neighbours out, as the layout places them.
   constexpr std::string_view kOutside[] = {

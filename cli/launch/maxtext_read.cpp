@@ -226,7 +226,7 @@ bool is_training(const ShellCommand& command) {
   });
 }
 
-/// The job stands in a file that is not there, or in a variable that nothing sets.
+/// The job is in a file that is not there, or in a variable that nothing sets.
 Error elsewhere(const LaunchSource& source, const ShellWord& word) {
   return {"missing_file",
           fmt::format("{}:{}: what `{}` holds is not known, and the job stands there", source.path, word.line,

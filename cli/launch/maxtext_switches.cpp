@@ -1,5 +1,5 @@
 // What a MaxText configuration says beside its mesh: formats of weights and moments, kernels, dropout, and values that
-// nothing here prices, which are told. Defaults: MaxText configs/base.yml, which files give whole. Tested by
+// nothing here prices, which are reported. Defaults: MaxText configs/base.yml, which files give whole. Tested by
 // tests/launch/maxtext_switches_test.cpp.
 #include <fmt/core.h>
 

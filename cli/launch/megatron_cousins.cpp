@@ -164,7 +164,7 @@ void derive_neox(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
         where_of(keys, "checkpoint_num_layers"));
   }
   const std::string positions = word_of(keys, "pos_emb");
-  // Its pipelines, which one stage makes as well, reduce behind the last backward pass whatever DeepSpeed is told.
+  // Its pipelines, which one stage makes as well, reduce behind the last backward pass whatever DeepSpeed's file says.
   if (is_on(keys, "zero_optimization.overlap_comm") && number_of(keys, "zero_optimization.stage") > 0 &&
       number_of(keys, "pipe_parallel_size") == 0)
     set(args, "overlap-grad-reduce", "", where_of(keys, "zero_optimization.overlap_comm"));

@@ -120,7 +120,7 @@ void experts(MegatronArgs& args) {
   set(args, "num-layers", fmt::format("{}", depth - static_cast<std::int64_t>(idle.size())), "num-layers");
 }
 
-/// BigScience's and epfLLM's parsers: a gated layer is as wide as a plain one unless it is told otherwise.
+/// BigScience's and epfLLM's parsers: a gated layer is as wide as a plain one unless a flag says otherwise.
 void gated_width(MegatronArgs& args) {
   const std::string gate = args.text("glu-activation");
   if (gate.empty()) return;

@@ -42,8 +42,8 @@ std::string file_of_module(std::string module) {
   return module + ".py";
 }
 
-/// Whether a program of another name than Megatron-LM's own is told what to train on, or for how long. Those that
-/// convert, merge and evaluate take the same flags of model and layout, and none of these.
+/// Whether a program of another name than Megatron-LM's own has flags that say what to train on, or for how long. Those
+/// that convert, merge and evaluate take the same flags of model and layout, and none of these.
 bool is_told_to_train(std::span<const ShellWord> words) {
   constexpr std::string_view kTrains[] = {
       "--train-",      "--lr",        "--min-lr",    "--max-steps",         "--epochs",

@@ -170,7 +170,7 @@ void stages(Builder& builder) {
   }
   job.fixed.pp = pp, job.fixed.vp = vp;
   job.fixed.schedule = vp > 1 ? Schedule::Interleaved : Schedule::OneFOneB;
-  if (vp > 1)  // what Megatron takes unless it is told
+  if (vp > 1)  // what Megatron takes by default
     job.fixed.group = builder.count("microbatch-group-size-per-virtual-pipeline-stage", "group", pp);
   if (pp > 1 && !chunks.empty()) job.fixed.chunk_layers = std::move(chunks);
 }

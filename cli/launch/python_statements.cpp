@@ -86,7 +86,7 @@ class Splitter {
     if (c == ':' && depth_ == 0 && opens_block()) end(), ++indent_;
   }
 
-  /// `if ready:`, whose body may stand on the same line.
+  /// `if ready:`, whose body may be on the same line.
   [[nodiscard]] bool opens_block() const {
     for (const std::string_view word :
          {"if", "elif", "else", "for", "while", "with", "try", "except", "finally", "def", "class", "match", "async"})

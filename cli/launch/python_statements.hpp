@@ -29,7 +29,7 @@ struct Statement {
 [[nodiscard]] bool is_name(std::string_view text);
 /// `8_192 // 2` as a shell writes it, `8192 / 2`; empty where the sum is none of whole numbers.
 [[nodiscard]] std::string with_shell_signs(std::string_view sum);
-/// `FullAC.Config()` and nothing else; what stands between its brackets.
+/// `FullAC.Config()` and nothing else; what is between its brackets.
 [[nodiscard]] bool is_call(std::string_view text);
 [[nodiscard]] std::string_view arguments_of(std::string_view call);
 /// One quoted word and nothing else.

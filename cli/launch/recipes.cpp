@@ -149,8 +149,8 @@ std::string uneven_split(const Dialect& dialect, const Model& model, DialectKeys
       model.depth(), chunks);
 }
 
-/// Dimensions of the model that overrides state over those of a recipe whose model has a name: told, and left out where
-/// they do not make a model by themselves. Equal ones say nothing.
+/// Dimensions of the model that overrides state over those of a recipe whose model has a name: reported, and left out
+/// where they do not make a model by themselves. Equal ones say nothing.
 std::vector<Note> take_dimensions(const Dialect& dialect, const Model& model, DialectKeys& keys) {
   constexpr std::string_view kShape[] = {"num-layers",          "hidden-size",      "ffn-hidden-size", "num-experts",
                                          "num-attention-heads", "num-query-groups", "kv-channels",     "vocab-size",

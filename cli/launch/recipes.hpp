@@ -26,7 +26,7 @@ struct Named {
 [[nodiscard]] std::optional<Model> model_of(std::string_view recipe);
 
 /// The flags of Megatron-Bridge's run_recipe.py that set one key each, as those keys: KEY=VALUE lies over them. Flags
-/// that may weigh and that are not read are told.
+/// that may weigh and that are not read are reported.
 [[nodiscard]] DialectKeys keys_of_flags_of_recipe(const LaunchSource& source, std::vector<Note>& told);
 
 /// The job of a recipe's overrides: what no override states is the recipe's, which nobody here knows.

@@ -16,13 +16,13 @@ namespace plan {
 [[nodiscard]] bool trains_nothing(const ShellCommand& command);
 
 /// Tells what scripts keep from every reader: what was not followed before the last program that they start, and words
-/// of programs that stand for others which no file holds.
+/// of programs that run others which no file holds.
 void tell_of_scripts(std::span<const LaunchSource> files, LaunchJob& job);
 
 /// A line that is meant to go on with the command above it and starts one of its own, which no shell can run.
 [[nodiscard]] std::optional<Error> broken_command(const LaunchSource& source);
 
-/// Adds what scripts keep from every reader to the mistake that no command was found: it may stand there.
+/// Adds what scripts keep from every reader to the mistake that no command was found: it may be there.
 void add_left_out(std::span<const LaunchSource> files, Errors& errors);
 
 /// Names the variables that files ask the environment for, `${oc.env:NAME,8}`: their defaults are read.

@@ -40,7 +40,7 @@ struct Script {
   std::map<std::string, std::string> written{};  ///< files that the script writes, by name, as far as they are known
   std::map<std::string, std::string> called{};   ///< texts of the scripts that it calls, by path
   std::vector<Note> notes{};                     ///< what could not be followed, with its line
-  std::vector<std::size_t> noted_at{};           ///< how many commands stood before each note
+  std::vector<std::size_t> noted_at{};           ///< how many commands came before each note
 
   /// The notes that come before a command: what follows it cannot change its words.
   [[nodiscard]] std::vector<Note> notes_before(std::size_t command) const;

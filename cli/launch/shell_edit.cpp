@@ -65,7 +65,7 @@ void replace(Text& item, std::string_view change, bool everywhere, Scope& scope)
   item = std::move(out);
 }
 
-/// Does one character match what stands at the beginning of `pattern`: itself, `?` or `[a-k]`? Then `length` is how
+/// Does one character match the beginning of `pattern`: itself, `?` or `[a-k]`? Then `length` is how
 /// much of the pattern that was. A bracket that nothing closes is itself.
 bool matches_one(std::string_view pattern, char c, std::size_t& length) {
   length = 1;

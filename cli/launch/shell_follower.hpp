@@ -78,7 +78,7 @@ class Follower {
   /// The condition of an `if` is known: its branch, which begins at `at`, runs, or the next one is tried.
   void decide(Truth value, const std::vector<Token>& tokens, std::size_t at);
 
-  /// What is not followed and may reach a program's words is told (shell_left_out.cpp): a branch, what stands behind
+  /// What is not followed and may reach a program's words is reported (shell_left_out.cpp): a branch, what follows
   /// `&&` and `||`, where `before` names a program taken to succeed, and the branches of a `case`.
   LeftOut left_out(const std::vector<Token>& tokens, std::size_t from, Extent extent, int depth = 0) const;
   void tell_condition(Truth value, const std::vector<Token>& tokens, std::size_t at);

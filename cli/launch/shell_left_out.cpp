@@ -1,4 +1,5 @@
-// What statements that are left out would have done, and what is told of it. Tested by tests/launch/left_out_test.cpp.
+// What statements that are left out would have done, and what is reported of it. Tested by
+// tests/launch/left_out_test.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>

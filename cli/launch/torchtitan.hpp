@@ -52,7 +52,7 @@ void read_model(JobBuilder& builder, std::string_view family, std::string_view f
 /// Switches of the software, and what is counted otherwise than stated. `whole`: no other file states more of the job,
 /// so that what is not stated is v0.2.2's default.
 void read_switches(JobBuilder& builder, const Degrees& degrees, bool whole);
-/// The same of a recipe of main, whose arguments that nothing has asked for are then told.
+/// The same of a recipe of main, whose arguments that nothing has asked for are then reported.
 void read_main_switches(JobBuilder& builder, const Degrees& degrees);
 void tell_main_rest(JobBuilder& builder);
 /// The job that keys of v0.2.2 describe, wherever they are written.

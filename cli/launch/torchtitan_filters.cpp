@@ -46,7 +46,7 @@ bool take_ends(const std::vector<bool>& in_bf16, Bf16Layers& ends) {
   return std::find(narrow, last.base(), true) == last.base();
 }
 
-/// Linears that a converter leaves in bf16: whole layers at the ends of the model are read, others told.
+/// Linears that a converter leaves in bf16: whole layers at the ends of the model are read, others reported.
 void take_filtered(JobBuilder& builder, const Setting& setting, const FilteredLayers& filtered) {
   if (filtered.layers.any()) {
     builder.training.bf16_layers = filtered.layers;

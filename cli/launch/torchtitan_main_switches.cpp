@@ -1,5 +1,5 @@
 // What a recipe for torchtitan's main branch says beside its layout and batch: formats, recomputation, optimizer, loss,
-// kernels, and arguments that nothing here prices, which are told. Defaults: main b5bcd76c config/configs.py,
+// kernels, and arguments that nothing here prices, which are reported. Defaults: main b5bcd76c config/configs.py,
 // components/optimizer/optimizer.py, components/loss.py, distributed/activation_checkpoint.py, models/*/__init__.py.
 // Tested by tests/launch/torchtitan_main_switches_test.cpp.
 #include <fmt/core.h>
@@ -53,7 +53,7 @@ void read_optimizer(JobBuilder& builder) {
   }
 }
 
-/// Which kernels exchange tokens of experts, as the model's registry is told.
+/// Which kernels exchange tokens of experts, as the arguments of the model's registry say.
 void read_dispatch(JobBuilder& builder, const Degrees& d) {
   constexpr std::string_view kKey = "model_spec.moe_comm_backend";
   const std::string word = builder.settings.text(kKey).value_or("standard");

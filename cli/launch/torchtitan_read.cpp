@@ -355,7 +355,7 @@ Result<LaunchJob> read_torchtitan(std::span<const LaunchSource> files, const Lau
   return job;
 }
 
-/// Other trainers write `[model]` and `[training]`, too: one of torchtitan's own tables or words must stand there.
+/// Other trainers write `[model]` and `[training]`, too: one of torchtitan's own tables or words must be there.
 bool is_torchtitan(const LaunchSource& source) {
   if (!source.path.ends_with(".toml")) return false;
   for (const std::string_view table : {"[parallelism]", "[activation_checkpoint]", "[job]", "[parallelism."})

@@ -1,5 +1,5 @@
 // What a torchtitan configuration says beside its layout: switches of its software, and values that nothing here
-// prices, which are told. Defaults: torchtitan v0.2.2 config/job_config.py. Tested by
+// prices, which are reported. Defaults: torchtitan v0.2.2 config/job_config.py. Tested by
 // tests/launch/torchtitan_switches_test.cpp.
 #include <fmt/format.h>
 

@@ -179,10 +179,10 @@ void name_narrow_weights(JobBuilder& builder) {
       builder.unused(key, "weights and states in 16 bits alone are counted with fp32 master weights");
 }
 
-/// Where files may state the number format, each read by one of these. They answer whether that place settles it, by a
+/// Where files may state the number format, each read by one of these. They answer whether that place decides it, by a
 /// format or by a word that is refused; if not, the next is asked.
 
-/// DeepSpeed's sections and the Trainer's switches. `open`: one says `auto`, and no file of the arguments settles it.
+/// DeepSpeed's sections and the Trainer's switches. `open`: one says `auto`, and no file of the arguments decides it.
 bool precision_of_switches(JobBuilder& builder, bool& open) {
   Settings& settings = builder.settings;
   struct Source {

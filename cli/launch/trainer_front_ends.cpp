@@ -213,7 +213,7 @@ void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& 
       if (ffn) modules.items.emplace_back("mlp");
       set(all, "args.lora_target", modules);
     } else if (key == "model.apply_lora_to_mlp") {
-      continue;  // stands with the modules of attention
+      continue;  // is among the modules of attention
     } else if (key == "data_parallel_shard_dim") {
       if (to_integer(setting.value).value_or(0) > 0)  // -1: all that the other degrees leave
         set(all, "acc.parallelism_config.parallelism_config_dp_shard_size", setting);

@@ -34,7 +34,7 @@ std::vector<std::string> words_of(const Setting& setting) {
   return words;
 }
 
-/// The file that `fsdp_config` names, or the object that stands there in place of one.
+/// The file that `fsdp_config` names, or the object that is written in place of one.
 std::optional<LaunchSource> config_of(std::span<const LaunchSource> files, const Setting& named) {
   if (named.value.starts_with('{')) {
     LaunchSource written{};

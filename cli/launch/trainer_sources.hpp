@@ -36,7 +36,7 @@ void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting
 /// `--accelerator_config '{"split_batches": true}'`: an object in one word, which a file states as a section. Whether
 /// the setting was one.
 [[nodiscard]] bool take_object(const Setting& setting, Settings& all);
-/// What TRL's `model_init_kwargs` says of the model as if it stood by itself, which it has no other key for.
+/// What TRL's `model_init_kwargs` says of the model as if it were alone, which it has no other key for.
 void take_model_section(Settings& all);
 /// The Trainer's `fsdp` and `fsdp_config`, where no file of accelerate's says how the job is sharded, as its keys.
 void take_fsdp(std::span<const LaunchSource> files, Settings& all);

@@ -211,7 +211,7 @@ std::pair<int, std::string> bits_by_name(Settings& settings) {
   return {0, ""};
 }
 
-/// What tools and programs call the bits of the weights that adapters stand beside.
+/// What tools and programs call the bits of the weights that adapters are added to.
 constexpr const char* kBits[] = {"args.quantization_bit", "args.quant_bits",   "args.bits",        "args.q_lora",
                                  "args.load_in_kbits",    "args.load_in_bits", "args.quantization"};
 

@@ -8,8 +8,8 @@
 
 namespace plan {
 
-/// Names in a job's files that nothing reads and that sound as if they weighed. They are told in one note, which says
-/// where the first of them stands.
+/// Names in a job's files that nothing reads and that sound as if they weighed. They are reported in one note, which
+/// says where the first of them is.
 class Unread {
  public:
   void add(std::string_view name, std::string_view where);

@@ -100,7 +100,7 @@ void unwrap(DialectKeys& keys) {
   DialectKeys own;
   for (const auto& [key, value] : keys)
     if (key.starts_with(outer)) own.emplace(key.substr(outer.size()), value);
-  own.merge(keys);  // what stands beside the section, where it says nothing itself
+  own.merge(keys);  // what is beside the section, where it says nothing itself
   keys = std::move(own);
 }
 

@@ -29,7 +29,7 @@ inline constexpr std::string_view kDefaultCritic =
 /// A key of the critic that verl's own estimator, gae, trains where none is stated; empty: it trains none.
 [[nodiscard]] std::string_view critic_by_default(const DialectKeys& keys);
 
-/// Keys of models that stand on the actor's GPUs beside it, and what is told of each: a judge, and what a program of
+/// Keys of models that share the actor's GPUs, and what is reported of each: a judge, and what a program of
 /// its own adds.
 [[nodiscard]] std::vector<std::pair<std::string_view, std::string_view>> models_beside(const DialectKeys& keys);
 

@@ -1,5 +1,5 @@
 // What the kernels of a trace show of a fault beside how long they take. A count of kernels does not hang on how fast a
-// GPU is or how well a law fits, so that it settles what times leave open. Assumption: kernels have the names that
+// GPU is or how well a law fits, so that it decides what times leave open. Assumption: kernels have the names that
 // their libraries give them (FlashAttention, cuDNN, Triton, CUTLASS, cuBLAS, Transformer Engine, ATen).
 // Tested by tests/logs/nsys_test.cpp.
 #include "cli/logs/trace_signs.hpp"

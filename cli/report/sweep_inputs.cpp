@@ -23,7 +23,7 @@ std::string words_at(const PlanSweep& sweep, const SweptPlan& point, std::size_t
   return out;
 }
 
-/// The words of one axis if they settle the fact, else those of all.
+/// The words of one axis if they decide the fact, else those of all.
 std::vector<std::string> labels(const PlanSweep& sweep, const DifferingInput& input) {
   const auto words = [&](std::size_t first, std::size_t count) {
     std::vector<std::string> out;

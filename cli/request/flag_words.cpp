@@ -130,7 +130,7 @@ bool holds(std::span<const std::string_view> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// Flags of other tools that no flag of `plan` says, and what stands in their place.
+/// Flags of other tools that no flag of `plan` says, and what replaces them.
 struct Said {
   std::string_view words, sentence;
 };

@@ -29,7 +29,7 @@ Error unknown_flag(const std::string& word, Words meant) {
   return error;
 }
 
-/// What the user meant by a file that stands in the command line without a flag: a model's configuration, or a job.
+/// What the user meant by a file in the command line without a flag: a model's configuration, or a job.
 /// Empty where no such file exists or the command reads none.
 Words meaning_of_file(const std::string& word, const Command& command) {
   std::error_code unreadable;

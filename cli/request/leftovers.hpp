@@ -9,7 +9,7 @@
 
 namespace plan {
 
-/// What is wrong with a word that stands in the command line without a flag, and what its neighbours say was meant.
+/// What is wrong with a word in the command line without a flag, and what its neighbours say was meant.
 /// `words`: the whole line; `args`: what was read of it.
 [[nodiscard]] Error unknown_word(const std::string& word, const std::vector<std::string>& words, const Args& args);
 

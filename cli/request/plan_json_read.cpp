@@ -80,7 +80,7 @@ Recompute read_rebuilt(const JsonFields& fields, std::string_view key) {
   return {};
 }
 
-/// Recomputation of all stages alike, unless the plan states a strategy for each stage.
+/// The same recomputation of all stages, unless the plan states a strategy for each stage.
 void read_value(const JsonFields& fields, const LayoutAxis<Recompute>& axis, Layout& layout) {
   if (!fields.has("stage_strategies") && !fields.has("runs")) layout.*axis.value = read_rebuilt(fields, axis.key);
 }
@@ -109,7 +109,7 @@ StageStrategy read_run(const JsonFields& row, const Layout& layout) {
   run.recompute = read_rebuilt(row, "recompute");
   run.offload = degree(row, "offload_layers", 0), run.layers = degree(row, "layers", 0);
   const int dp = degree(row, "dp"), micro_batch = degree(row, "micro_batch");
-  if (run.tp == 0 || run.cp == 0 || layout.tp == 0 || layout.cp == 0) return run;  // told already
+  if (run.tp == 0 || run.cp == 0 || layout.tp == 0 || layout.cp == 0) return run;  // reported already
   const std::int64_t before = static_cast<std::int64_t>(layout.tp) * layout.cp;
   const std::int64_t replica = static_cast<std::int64_t>(run.tp) * run.cp;
   if (before * layout.dp != replica * dp || layout.micro_batch * replica != before * micro_batch)

@@ -33,7 +33,7 @@ struct EarlierPlan {
 /// schema is an error of its own, code `wrong_schema`. Keys that are not known may have been added since and are left.
 [[nodiscard]] Result<EarlierPlan> read_plan_json(std::string text, std::string file);
 
-/// A plan that stands inside another report, read likewise.
+/// A plan inside another report, read in the same way.
 [[nodiscard]] EarlierPlan read_plan_fields(const JsonFields& root);
 
 /// Whether `root` says that it is `schema`; an error that names both if not.

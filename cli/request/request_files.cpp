@@ -110,7 +110,7 @@ Result<PooledCluster> meshes_on(const LaunchJob& job, const PooledCluster& named
                {"name as many of the kinds that stand for them with `--gpus`"}});
 }
 
-/// The kinds of GPU that the meshes of a file stand on: those that were named, or those that its device types name.
+/// The kinds of GPU that the meshes of a file run on: those that were named, or those that its device types name.
 Result<PooledCluster> pools_of(const LaunchJob& job, const Request& words) {
   if (words.pools) return meshes_on(job, words.pools->value);
   PooledCluster out;

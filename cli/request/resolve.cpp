@@ -196,7 +196,7 @@ void leave_switches_free(Draft& draft) {
   draft.problem.free_switches = static_cast<SwitchMask>(graphs | offload);
 }
 
-/// Launch files and words alike: the model's layers carry what the training says.
+/// Of launch files as of words: the model's layers carry what the training says.
 void resolve_bf16_layers(Draft& draft) {
   Problem& problem = draft.problem;
   const auto& stated = draft.request.bf16_layers;
@@ -279,7 +279,7 @@ void resolve_search(Draft& draft) {
                  {"objective"});
 }
 
-/// Modules that are to leave the GPU and have nothing that can: a person's word is refused, a file's is told.
+/// Modules that are to leave the GPU and have nothing that can: a person's word is refused, a file's is reported.
 void judge_offload(Draft& draft) {
   Problem& problem = draft.problem;
   const std::string stay = modules_that_stay(problem);

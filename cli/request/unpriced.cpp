@@ -1,5 +1,5 @@
 // Numbers of a GPU's or a cluster's file that describe it and that no figure follows from: whoever edits one of them to
-// see what it does is told that it does nothing. Tested by tests/cli/unpriced_test.cpp.
+// see what it does learns that it does nothing. Tested by tests/cli/unpriced_test.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>

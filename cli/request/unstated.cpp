@@ -11,7 +11,7 @@
 namespace plan {
 namespace {
 
-/// Inputs that say nothing of the job: how the answer is chosen, and what another input settles.
+/// Inputs that say nothing of the job: how the answer is chosen, and what another input decides.
 bool weighs(const Input& input) {
   if (input.key == "cluster" && !input.guessed) return false;  // of the GPU that was asked for
   return input.key != "objective" && input.key != "framework" && input.key != "gpu" && input.key != "top";

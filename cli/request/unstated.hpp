@@ -13,7 +13,7 @@ struct Unstated {
   std::string field{};   ///< "global_batch"
   std::string value{};   ///< "2048"
   std::string origin{};  ///< "preset llama3-405b", "default of torchtitan", "plan's default"
-  bool guessed = false;  ///< no framework's default settles it: `--strict` refuses
+  bool guessed = false;  ///< no framework's default decides it: `--strict` refuses
 };
 
 /// Every such fact of what was asked, guesses first.

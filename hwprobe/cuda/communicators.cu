@@ -16,7 +16,7 @@ ncclConfig_t patient() {
   return config;
 }
 
-/// Where this rank's numbers for the others stand.
+/// Where this rank's numbers for the others are.
 float* own_number(const Device& device) { return device.small.as<float>(); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Timing on the device: a gate holds the stream until everything is queued, events stand around a batch.
+// Timing on the device: a gate holds the stream until everything is queued, events enclose a batch.
 // Tested by tests/hwprobe/device_figures_test.cpp on a device whose times are known.
 #include <algorithm>
 #include <cmath>

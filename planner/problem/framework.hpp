@@ -10,7 +10,7 @@ enum class Framework : std::uint8_t { Any, Megatron, Torchtitan, DeepSpeed, Acce
 
 struct FrameworkRow;  // planner/rules/frameworks.hpp
 
-/// What is known of a framework stands beside its rules, a file each, built in by its being there.
+/// What is known of a framework is written beside its rules, a file each, built in by its being there.
 FrameworkRow any_framework();
 FrameworkRow megatron_framework();
 FrameworkRow torchtitan_framework();

@@ -45,7 +45,7 @@ struct Input {
   Origin origin = Origin::Default;
   std::string where{};   ///< file and line, for presets and launch files
   std::string digest{};  ///< SHA-256 of the preset that it names
-  bool guessed = false;  ///< nobody stated it, and no framework's default settles it
+  bool guessed = false;  ///< nobody stated it, and no framework's default decides it
 };
 
 /// Something the reader must know to judge the numbers. `code` is stable, `text` is for people.

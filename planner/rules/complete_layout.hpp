@@ -9,9 +9,9 @@ namespace plan {
 /// says say nothing.
 void settle_stages(const Problem& problem, Layout& layout);
 
-/// Places the layers of a pipeline anew, as a plain launch has them: equally many on every chunk, embedding and
+/// Places the layers of a pipeline again, as a plain launch has them: equally many on every chunk, embedding and
 /// head counted as a layer each where that alone makes them equal. Where neither does, they are left to be balanced by
-/// their work, since such a launch has to say which stand where.
+/// their work, since such a launch has to say which are where.
 void place_layers(const Problem& problem, Layout& layout);
 
 /// Gives dp what the other axes leave of the GPUs, and lets go of a number of sharing ranks that does not divide it;

@@ -28,7 +28,7 @@ struct FrameworkRow {
   CpKind cp_kind = CpKind::Ring;      ///< of context parallelism, if nothing is said
   bool splits_sequence = true;        ///< tensor parallelism splits the sequence between its regions, too
   bool rebuilds_all = false;          ///< a launch that says nothing of it recomputes whole layers
-  bool both_orders = false;           ///< pipeline or data parallelism can stand outermost
+  bool both_orders = false;           ///< pipeline or data parallelism can be outermost
   bool empty_chunks = false;          ///< its word for stages can leave a chunk between the ends without a layer
   bool ends_outside = false;          ///< embedding and head are outside its pipeline, whose stages are equal
   bool narrow_states = false;         ///< states of the optimizer may be narrower than fp32

@@ -131,7 +131,7 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout& l) {
        return !p.training.stack.ep_overlap || l.ep == 1 || l.pp == 1 || l.vp > 1;
      }},
-    // Its code lets Megatron-FSDP stand on a pipeline, but no published run does: only where the user asks for it.
+    // Its code allows Megatron-FSDP within a pipeline, but no published run does: only where the user asks for it.
     {"zero_needs_pp_1",
      "Megatron shards gradients and weights (zero 2, 3) without pipeline stages, unless zero is fixed", Level::Sharding,
      kMegatron, [](const Problem& p, const Layout& l) { return l.zero <= 1 || l.pp == 1 || p.fixed.zero; }},

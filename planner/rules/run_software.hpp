@@ -21,7 +21,7 @@ struct RunJob {
   bool sequence_parallel = false;  ///< whenever tp > 1
   bool experts_split_by_tp = true;
   CpKind cp_kind = CpKind::Ring;
-  bool data_outermost = false;     ///< data parallelism stands outside the pipeline
+  bool data_outermost = false;     ///< data parallelism is outside the pipeline
   bool interleaves = false;        ///< pipelines take one layer at a time
   bool accumulates = true;         ///< micro-batches of one sequence; false: the whole batch in one
   std::uint16_t recomputes = 0;    ///< RecomputeModule bits
@@ -36,7 +36,7 @@ struct RunJob {
   int extra_vocab = 0;                  ///< entries that the tokenizer adds
   int packed_length = 0;                ///< tokens of the documents that are packed into sequences; 0: one document
   int lora_rank = 0;                    ///< of adapters; 0: the usual one
-  bool lora_ffn = true;                 ///< adapters stand beside the feed-forwards, too
+  bool lora_ffn = true;                 ///< feed-forwards have adapters, too
   std::uint16_t graph_scopes = 0;       ///< GraphScope bits
   Bytes context{};                      ///< the least that the GPU's context takes
   bool megatron_flags = false;          ///< flags that a row quotes are those of Megatron-LM

@@ -18,7 +18,7 @@ struct FittedConstant {
   double spread = 0;
   /// How far it went, in standard deviations of what was known beforehand.
   [[nodiscard]] double deviations() const;
-  /// Further than two: it may stand in for something else that is not as stated or not modelled.
+  /// Further than two: it may conceal something else that is not as stated or not modelled.
   [[nodiscard]] bool stands_in() const { return std::abs(deviations()) > 2; }
 };
 

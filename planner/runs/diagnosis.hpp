@@ -41,7 +41,7 @@ struct Fault {
   std::string_view code;
   std::string_view what;     ///< "the network between nodes gives less than planned"
   std::string_view look;     ///< the setting or the place to look at
-  std::string_view confirm;  ///< the check that would settle it
+  std::string_view confirm;  ///< the check that would decide it
   double least = 1;          ///< smallest factor that is worth a word; equal to `most`: a switch
   double most = 1;
   /// Can this job have it at all?

@@ -58,7 +58,7 @@ std::string differs(const Problem& problem, const Layout& own, const Layout& rea
   return key;
 }
 
-/// Adds facts to what stands in front of the notes.
+/// Adds facts to what comes before the notes.
 void add_facts(Run& run, const std::vector<std::pair<std::string, std::string>>& facts) {
   std::string text;
   for (const auto& [key, value] : facts) {
