@@ -186,7 +186,7 @@ void explain_run(Finding& finding, const Plan& now, const MeasuredJob& measured)
   if (about_memory(v.limit.metric) && measured.out_of_memory) {
     const OutOfMemory& oom = *measured.out_of_memory;
     finding.message = fmt::format("the run was out of memory at {}", oom.where);
-    if (oom.capacity > 0)
+    if (oom.capacity > RealBytes(0))
       finding.facts.push_back(fmt::format("{} asked for, {} free of {}", memory_text(round_bytes(oom.asked)),
                                           memory_text(round_bytes(oom.free)), memory_text(round_bytes(oom.capacity))));
   } else {
@@ -196,7 +196,7 @@ void explain_run(Finding& finding, const Plan& now, const MeasuredJob& measured)
                                     : fmt::format("the budget allows {}", v.bound.text);
     finding.message = fmt::format("{} was {} in {}, {}", row.name, texts.a, measured.files, allowed);
   }
-  if (about_memory(v.limit.metric) && measured.unseen > 0)
+  if (about_memory(v.limit.metric) && measured.unseen > RealBytes(0))
     finding.facts.push_back(fmt::format("{} of it {}, the rest predicted: what the allocator does not see",
                                         memory_text(round_bytes(measured.peak - measured.unseen)), measured.peak_kind));
   const double predicted = finding.predicted.value_or(0);
@@ -235,7 +235,8 @@ void judge_measured(const ResolvedJob& job, const Plan& now, const MeasuredJob& 
     Limit limit = finding.verdict->limit;
     if (!shows(measured, limit.metric)) continue;
     const double predicted = finding.verdict->now.value;
-    const bool just_ran = limit.metric == Metric::MemoryFit && !(measured.peak > 0) && !measured.out_of_memory;
+    const bool just_ran =
+        limit.metric == Metric::MemoryFit && !(measured.peak > RealBytes(0)) && !measured.out_of_memory;
     if (limit.metric == Metric::MemoryFit && limit.fail) limit.fail->value = static_cast<double>(run.capacity.value);
     finding = finding_of(job, judge(limit, measure(limit.metric, run, {job.problem.gpus, now.problem.gpus}, job.run),
                                     {}, job.budget->budget.risk));

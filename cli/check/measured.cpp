@@ -15,26 +15,26 @@ namespace plan {
 namespace {
 
 /// The peak of a GPU, from the figure that leaves least out. What an allocator does not see is taken as predicted.
-void take_peak(MeasuredJob& measured, const JobLogs& logs, double device, const Estimate& planned) {
+void take_peak(MeasuredJob& measured, const JobLogs& logs, RealBytes device, const Estimate& planned) {
   const StageMemory& worst = planned.stages[static_cast<std::size_t>(planned.peak_stage)];
-  const double outside = static_cast<double>(worst.outside().value);
-  const double reserved = largest_of(logs.logs, LogFigure::Reserved);
-  const double allocated = largest_of(logs.logs, LogFigure::Allocated);
-  device = std::max(device, largest_of(logs.logs, LogFigure::Device));
-  if (device > 0) {
+  const RealBytes outside = worst.outside();
+  const RealBytes reserved = most_memory(logs.logs, LogFigure::Reserved);
+  const RealBytes allocated = most_memory(logs.logs, LogFigure::Allocated);
+  device = std::max(device, most_memory(logs.logs, LogFigure::Device));
+  if (device > RealBytes(0)) {
     measured.peak = device, measured.peak_kind = "device";
-  } else if (reserved > 0) {
+  } else if (reserved > RealBytes(0)) {
     measured.unseen = outside, measured.peak = reserved + outside, measured.peak_kind = "reserved";
-  } else if (allocated > 0) {
-    measured.unseen = outside + static_cast<double>(worst.reserve.value);
+  } else if (allocated > RealBytes(0)) {
+    measured.unseen = outside + RealBytes(worst.reserve);
     measured.peak = allocated + measured.unseen, measured.peak_kind = "allocated";
   }
   for (const MeasuredLog& log : logs.logs)
     if (log.out_of_memory && !measured.out_of_memory) measured.out_of_memory = log.out_of_memory;
   if (!measured.out_of_memory) return;
   const OutOfMemory& oom = *measured.out_of_memory;
-  if (oom.capacity > 0)
-    measured.peak = oom.capacity - oom.free + oom.asked, measured.peak_kind = "out of memory", measured.unseen = 0;
+  if (oom.capacity > RealBytes(0))
+    measured.peak = oom.capacity - oom.free + oom.asked, measured.peak_kind = "out of memory", measured.unseen = {};
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ Result<MeasuredJob> measured_job(const std::vector<std::string>& logs, const std
   if (!read) errors = read.error();
   if (read)
     if (const std::optional<Error> error = too_fast(*read, problem, planned)) errors.push_back(*error);
-  double device = 0;
+  RealBytes device{};
   for (const std::string& file : smi) {
     const Result<SmiSummary> summary = read_smi(file);
     if (keep_errors(errors, summary)) device = std::max(device, summary->memory_used);
@@ -60,8 +60,8 @@ Result<MeasuredJob> measured_job(const std::vector<std::string>& logs, const std
 }
 
 bool shows(const MeasuredJob& measured, Metric metric) {
-  if (metric == Metric::MemoryFit) return measured.peak > 0 || measured.step || measured.out_of_memory;
-  if (metric == Metric::MemoryPeak) return measured.peak > 0;
+  if (metric == Metric::MemoryFit) return measured.peak > RealBytes(0) || measured.step || measured.out_of_memory;
+  if (metric == Metric::MemoryPeak) return measured.peak > RealBytes(0);
   return rests_on_time(metric) && measured.step.has_value();
 }
 
@@ -72,12 +72,11 @@ Estimate as_measured(Estimate planned, const MeasuredJob& measured) {
     planned.tokens_per_s /= slower, planned.tokens_per_s_per_gpu /= slower;
     for (double* ratio : {&planned.mfu.model_causal, &planned.mfu.model_full, &planned.mfu.hardware}) *ratio /= slower;
   }
-  if (measured.peak > 0)
-    planned.peak = planned.peak_low = planned.peak_high = Bytes(static_cast<std::int64_t>(std::llround(measured.peak)));
+  if (measured.peak > RealBytes(0)) planned.peak = planned.peak_low = planned.peak_high = round_bytes(measured.peak);
   // The GPU itself said that it was full, whatever the peak looks like beside it.
   if (measured.out_of_memory) {
-    const auto said = static_cast<std::int64_t>(std::llround(measured.out_of_memory->capacity));
-    if (said > 0) planned.capacity = Bytes(said);
+    const Bytes said = round_bytes(measured.out_of_memory->capacity);
+    if (said > Bytes(0)) planned.capacity = said;
     const Bytes beyond = planned.capacity + Bytes(1);
     for (Bytes* bytes : {&planned.peak, &planned.peak_low, &planned.peak_high}) *bytes = std::max(*bytes, beyond);
   }

@@ -15,10 +15,10 @@ namespace plan {
 struct MeasuredJob {
   std::string files{};           ///< "out.log", "rank0.log, rank1.log"
   std::optional<Steady> step{};  ///< seconds
-  double peak = 0;               ///< bytes of the fullest GPU that was seen; 0: not seen
+  RealBytes peak{};              ///< of the fullest GPU that was seen; 0: not seen
   /// What `peak` was seen as: "device", "reserved", "allocated", or "out of memory".
   std::string peak_kind{};
-  double unseen = 0;  ///< bytes of `peak` that are predicted: what its kind leaves out
+  RealBytes unseen{};  ///< what of `peak` is predicted: what its kind leaves out
   std::optional<OutOfMemory> out_of_memory{};
 };
 

@@ -73,7 +73,7 @@ Result<void> append_run(const Args& args, const DiagnosisReport& report) {
   figures.id = file.stem().string(), figures.source = file.filename().string(), figures.suite = "own";
   figures.step_time_s = report.measured.seconds[0].value_or(0);
   if (!report.memory.empty()) {
-    figures.peak_memory_gib = report.memory.front().measured / kGiB;
+    figures.peak_memory_gib = report.memory.front().measured.value / kGiB;
     figures.memory_kind = report.memory.front().kind;
   }
   if (!report.traces.empty())

@@ -22,7 +22,7 @@ namespace {
 
 /// Switches that would make the prediction what was measured, to within a twentieth.
 std::vector<std::string> memory_causes(const Problem& problem, const Estimate& estimate, std::string_view kind,
-                                       double measured) {
+                                       RealBytes measured) {
   struct Switch {
     const char* text;
     void (*turn)(Problem&, Layout&);
@@ -69,12 +69,12 @@ void take_snapshot(const MemorySnapshot& snapshot, DiagnosisReport& report) {
 }
 
 void compare_memory(DiagnosisReport& report) {
-  const std::pair<double, const char*> kinds[] = {
-      {std::max(report.snapshot_allocated, largest_of(report.logs, LogFigure::Allocated)), "allocated"},
-      {std::max(report.snapshot_reserved, largest_of(report.logs, LogFigure::Reserved)), "reserved"},
-      {std::max(report.device_used, largest_of(report.logs, LogFigure::Device)), "device"}};
+  const std::pair<RealBytes, const char*> kinds[] = {
+      {std::max(report.snapshot_allocated, most_memory(report.logs, LogFigure::Allocated)), "allocated"},
+      {std::max(report.snapshot_reserved, most_memory(report.logs, LogFigure::Reserved)), "reserved"},
+      {std::max(report.device_used, most_memory(report.logs, LogFigure::Device)), "device"}};
   for (const auto& [most, kind] : kinds) {
-    if (most > 0)
+    if (most > RealBytes(0))
       report.memory.push_back({kind, most, predicted_memory(report.plan.best, kind),
                                memory_causes(report.plan.problem, report.plan.best, kind, most)});
   }
@@ -90,7 +90,7 @@ void memory_evidence(const DiagnosisReport& report, std::vector<Evidence>& evide
   full.recompute = {RecomputeKind::Full, 0, 0, 0}, full.stages.clear();
   const Estimate recomputed = plan::estimate(report.plan.problem, full);
   for (const MemoryCompared& memory : report.memory) {
-    const double instead = predicted_memory(recomputed, memory.kind);
+    const RealBytes instead = predicted_memory(recomputed, memory.kind);
     if (instead > (1 - kApart) * memory.predicted) continue;
     const bool as_planned = std::fabs(memory.measured / memory.predicted - 1) < kNear;
     if (!as_planned && !(std::fabs(memory.measured / instead - 1) < kNear)) continue;

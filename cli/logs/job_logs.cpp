@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "cli/logs/log_read.hpp"
+#include "cli/logs/slow_ranks.hpp"
 #include "formulas/keep_errors.hpp"
 #include "planner/physics.hpp"
 
@@ -37,17 +38,11 @@ std::optional<Error> other_job(const MeasuredLog& log, const Problem& problem) {
 }
 
 /// Ranks whose own steps take longer than the others' name the slow one.
-void compare_ranks(const std::vector<std::pair<std::string, double>>& medians, std::vector<Evidence>& evidence) {
-  constexpr double kSlower = 1.03;
-  if (medians.size() < 2) return;
-  std::vector<double> all;
-  for (const auto& [file, median] : medians) all.push_back(median);
-  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
-  const double usual = all[all.size() / 2];
-  for (const auto& [file, median] : medians)
-    if (median > kSlower * usual)
-      evidence.push_back(
-          {"slow_rank", true, fmt::format("{} takes {:.3g} s a step, the others {:.3g} s", file, median, usual)});
+void compare_ranks(const std::vector<NamedTime>& steps, std::vector<Evidence>& evidence) {
+  for (const SlowRank& slow : slow_ranks(steps))
+    evidence.push_back(
+        {"slow_rank", true,
+         fmt::format("{} takes {:.3g} s a step, the others {:.3g} s", slow.name, slow.time, slow.usual)});
 }
 
 }  // namespace
@@ -83,17 +78,17 @@ std::optional<Error> too_fast(const JobLogs& logs, const Problem& problem, const
       {"--model, --seq, --global-batch and --gpus of the run that wrote it"}};
 }
 
-double largest_of(const std::vector<MeasuredLog>& logs, LogFigure figure) {
-  double most = 0;
+RealBytes most_memory(const std::vector<MeasuredLog>& logs, LogFigure figure) {
+  RealBytes most{};
   for (const MeasuredLog& log : logs)
-    if (const Series* series = log.find(figure)) most = std::max(most, series->largest());
+    if (const Series* series = log.find(figure)) most = std::max(most, RealBytes(series->largest()));
   return most;
 }
 
 Result<JobLogs> job_logs(std::vector<MeasuredLog> logs, const Problem& problem) {
   JobLogs read;
   Errors errors;
-  std::vector<std::pair<std::string, double>> medians;
+  std::vector<NamedTime> steps;
   for (MeasuredLog& log : logs) {
     if (auto error = other_job(log, problem)) {
       errors.push_back(*error);
@@ -101,13 +96,13 @@ Result<JobLogs> job_logs(std::vector<MeasuredLog> logs, const Problem& problem) 
     }
     read.evidence.insert(read.evidence.end(), log.evidence.begin(), log.evidence.end());
     if (const std::optional<Steady> step = step_of(log, problem); step && step->median > 0) {
-      medians.emplace_back(log.file, step->median);
+      steps.push_back({log.file, step->median});
       if (!read.step) read.step = step;
     }
     read.logs.push_back(std::move(log));
   }
   if (!errors.empty()) return fail(std::move(errors));
-  compare_ranks(medians, read.evidence);
+  compare_ranks(steps, read.evidence);
   return read;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/logs/measured_run.hpp"
+#include "formulas/real_bytes.hpp"
 #include "formulas/result.hpp"
 #include "planner/estimate.hpp"
 #include "planner/problem/problem.hpp"
@@ -30,7 +31,7 @@ struct JobLogs {
 /// Steps that took less time than the job's FLOPs at its GPUs' peak are of another job.
 [[nodiscard]] std::optional<Error> too_fast(const JobLogs& logs, const Problem& problem, const Estimate& planned);
 
-/// Largest value of a figure in any log; 0: none prints it.
-[[nodiscard]] double largest_of(const std::vector<MeasuredLog>& logs, LogFigure figure);
+/// Largest value of a figure of memory in any log; 0: none prints it.
+[[nodiscard]] RealBytes most_memory(const std::vector<MeasuredLog>& logs, LogFigure figure);
 
 }  // namespace plan

@@ -18,6 +18,7 @@
 
 #include "cli/logs/log_keys.hpp"
 #include "formulas/units.hpp"
+#include "hwprobe/fit.hpp"
 
 namespace plan {
 namespace {
@@ -114,27 +115,27 @@ std::optional<Bar> bar_on(std::string_view line) {
   return std::nullopt;
 }
 
-/// "2.00 GiB", "512.00 MiB" behind `key`, in bytes; 0 where it is not said.
-double bytes_after(std::string_view line, std::string_view key) {
+/// "2.00 GiB", "512.00 MiB" behind `key`; 0 where it is not said.
+RealBytes bytes_after(std::string_view line, std::string_view key) {
   const std::size_t at = line.find(key);
-  if (at == std::string_view::npos) return 0;
+  if (at == std::string_view::npos) return {};
   const std::string_view rest = line.substr(at + key.size());
   const std::optional<double> number = number_at(rest);
-  if (!number) return 0;
+  if (!number) return {};
   const std::size_t unit = rest.find("iB");
-  if (unit == std::string_view::npos || unit == 0 || unit > 16) return 0;
+  if (unit == std::string_view::npos || unit == 0 || unit > 16) return {};
   switch (rest[unit - 1]) {
-    case 'G': return *number * kGiB;
-    case 'M': return *number * kMiB;
-    case 'K': return *number * kKiB;
-    default: return 0;
+    case 'G': return RealBytes(*number * kGiB);
+    case 'M': return RealBytes(*number * kMiB);
+    case 'K': return RealBytes(*number * kKiB);
+    default: return {};
   }
 }
 
 /// What is printed before `words`, which PyTorch puts behind a figure: "70.10 GiB is allocated by PyTorch".
-double bytes_before(std::string_view line, std::string_view words) {
+RealBytes bytes_before(std::string_view line, std::string_view words) {
   const std::size_t at = line.find(words);
-  if (at == std::string_view::npos) return 0;
+  if (at == std::string_view::npos) return {};
   std::size_t begin = at;
   while (begin > 0 &&
          (std::isdigit(static_cast<unsigned char>(line[begin - 1])) || line[begin - 1] == '.' ||
@@ -161,10 +162,6 @@ void Series::add(double value) {
 
 Steady steady(const Series& series) {
   const std::vector<double>& all = series.values();
-  const auto median = [](std::vector<double> values) {
-    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-    return values[values.size() / 2];
-  };
   Steady out;
   if (all.empty()) return out;
   const double late = median({all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end()});
@@ -276,7 +273,7 @@ MeasuredLog LogReader::so_far() const {
     speak("network_slow", true, fmt::format("NCCL's {} network channels lack GPUDirect RDMA (GDRDMA)", staged_));
   if (const Series* retries = log.find(LogFigure::AllocatorRetries); retries != nullptr && retries->largest() > 0)
     speak("fragmentation", true,
-          fmt::format("the allocator gave everything back and began anew {:.0f} times", retries->largest()));
+          fmt::format("the allocator gave everything back and began again {:.0f} times", retries->largest()));
   // Evaluation has bars of its own: training is the one that took longest.
   const auto longest = std::max_element(bars_.begin(), bars_.end(),
                                         [](const auto& a, const auto& b) { return a.second.sum() < b.second.sum(); });

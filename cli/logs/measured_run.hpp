@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "formulas/real_bytes.hpp"
 #include "planner/runs/diagnosis.hpp"
 
 namespace plan {
@@ -62,10 +63,10 @@ struct Steady {
 /// Leaves out leading values until one lies within a tenth of the median of the second half.
 [[nodiscard]] Steady steady(const Series& series);
 
-/// `torch.OutOfMemoryError` as PyTorch words it; bytes, 0 where the line does not say.
+/// `torch.OutOfMemoryError` as PyTorch words it; 0 where the line does not say.
 struct OutOfMemory {
   std::string where{};  ///< "out.log:1234"
-  double asked = 0, capacity = 0, free = 0, allocated = 0, reserved_unused = 0;
+  RealBytes asked{}, capacity{}, free{}, allocated{}, reserved_unused{};
 };
 
 /// What the log of a run says, read line by line.

@@ -11,14 +11,16 @@
 #include <optional>
 #include <set>
 
+#include "cli/logs/slow_ranks.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/text.hpp"
+#include "hwprobe/fit.hpp"
 
 namespace plan {
 namespace {
 
-/// A GPU counts as slow where its median clock lies this far below the median of all.
-constexpr double kSlowClock = 0.95;
+/// A GPU counts as slow where it would take so much longer at its median clock than the others.
+constexpr double kSlower = 1 / 0.95;
 /// Idle moments tell nothing about a job.
 constexpr double kBusyPercent = 50;
 constexpr std::size_t kMostSamples = 1'000'000;
@@ -32,17 +34,12 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
 /// What the lines add up to.
 struct Samples {
   std::map<std::string, std::vector<double>> clocks{};  ///< MHz by GPU, while busy
   std::map<std::string, int> reasons{};                 ///< throttling, number of lines
   std::set<std::string> narrow_links{};                 ///< GPUs whose PCIe link runs below its maximum while busy
-  double memory_used = 0;                               ///< bytes, most of any GPU at any moment
+  RealBytes memory_used{};                              ///< most of any GPU at any moment
   std::size_t lines = 0;
 };
 
@@ -68,9 +65,9 @@ void take(const Columns& columns, const std::vector<std::string_view>& cells, Sa
     const auto at = columns.find(words);
     return at && *at < cells.size() ? trimmed(cells[*at]) : std::string_view();
   };
-  constexpr double kMebi = 1048576;  // nvidia-smi's only unit of memory, also where `nounits` leaves it out
+  // MiB is nvidia-smi's only unit of memory, also where `nounits` leaves it out.
   if (const auto used = number(cell({"memory.used"})))
-    samples.memory_used = std::max(samples.memory_used, *used * kMebi);
+    samples.memory_used = std::max(samples.memory_used, RealBytes(*used * kMiB));
   const auto busy = number(cell({"utilization.gpu"}));
   if (busy && *busy < kBusyPercent) return;
   std::string gpu(cell({"uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id"}));
@@ -91,16 +88,12 @@ std::vector<Evidence> evidence_of(const Samples& samples) {
     if (10 * lines > static_cast<int>(samples.lines))  // a moment of it is normal
       evidence.push_back(
           {"clocks_low", true, fmt::format("nvidia-smi: {} active in {} of {} lines", reason, lines, samples.lines)});
-  std::vector<double> medians;
-  for (const auto& [gpu, clocks] : samples.clocks) medians.push_back(median(clocks));
-  if (medians.size() > 1) {
-    const double usual = median(medians);
-    for (const auto& [gpu, clocks] : samples.clocks)
-      if (const double own = median(clocks); own < kSlowClock * usual)
-        evidence.push_back(
-            {"slow_rank", true,
-             fmt::format("nvidia-smi: GPU {} runs at {:.0f} MHz, the others at {:.0f}", gpu, own, usual)});
-  }
+  std::vector<NamedTime> cycles;
+  for (const auto& [gpu, clocks] : samples.clocks) cycles.push_back({gpu, 1 / median(clocks)});
+  for (const SlowRank& slow : slow_ranks(cycles, kSlower))
+    evidence.push_back({"slow_rank", true,
+                        fmt::format("nvidia-smi: GPU {} runs at {:.0f} MHz, the others at {:.0f}", slow.name,
+                                    1 / slow.time, 1 / slow.usual)});
   for (const std::string& gpu : samples.narrow_links)
     evidence.push_back(
         {"slow_rank", true, fmt::format("nvidia-smi: the PCIe link of GPU {} is narrower than it can be", gpu)});

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "formulas/real_bytes.hpp"
 #include "formulas/result.hpp"
 #include "planner/runs/diagnosis.hpp"
 
@@ -11,7 +12,7 @@ namespace plan {
 /// What the lines of nvidia-smi add up to.
 struct SmiSummary {
   std::vector<Evidence> evidence{};
-  double memory_used = 0;  ///< bytes of the fullest GPU at its peak; 0: no such column
+  RealBytes memory_used{};  ///< of the fullest GPU at its peak; 0: no such column
 };
 
 /// What `nvidia-smi --query-gpu=... --format=csv -l` wrote while a job ran, as evidence: throttling, a GPU whose clock

@@ -25,18 +25,18 @@ Result<std::string> read_bytes(const std::string& path) {
   return bytes;
 }
 
-double number_of(const PickleValue& value, std::string_view key) {
+RealBytes bytes_of(const PickleValue& value, std::string_view key) {
   const PickleValue* found = value.find(key);
-  return found == nullptr ? 0 : found->number();
+  return RealBytes(found == nullptr ? 0 : found->number());
 }
 
 void take_segment(const PickleValue& segment, MemorySnapshot& snapshot) {
-  snapshot.reserved += number_of(segment, "total_size");
+  snapshot.reserved += bytes_of(segment, "total_size");
   const PickleValue* blocks = segment.find("blocks");
   if (blocks == nullptr) return;
   for (const PickleValue& block : blocks->elements()) {
     const PickleValue* state = block.find("state");
-    const double size = number_of(block, "size");
+    const RealBytes size = bytes_of(block, "size");
     if (state != nullptr && state->text().starts_with("active"))
       snapshot.allocated += size;
     else
@@ -45,14 +45,14 @@ void take_segment(const PickleValue& segment, MemorySnapshot& snapshot) {
 }
 
 /// The history ends in the snapshot, so it is followed backwards from what is allocated there.
-double peak_of(const PickleValue& history, double at_end) {
-  double now = at_end, peak = at_end;
+RealBytes peak_of(const PickleValue& history, RealBytes at_end) {
+  RealBytes now = at_end, peak = at_end;
   const auto& events = history.elements();
   for (auto event = events.rbegin(); event != events.rend(); ++event) {
     const PickleValue* action = event->find("action");
     if (action == nullptr) continue;
-    if (action->text() == "alloc") now -= number_of(*event, "size");
-    if (action->text() == "free_completed") now += number_of(*event, "size");
+    if (action->text() == "alloc") now -= bytes_of(*event, "size");
+    if (action->text() == "free_completed") now += bytes_of(*event, "size");
     peak = std::max(peak, now);
   }
   return peak;

@@ -10,6 +10,9 @@
 #include <array>
 #include <cmath>
 
+#include "cli/logs/slow_ranks.hpp"
+#include "hwprobe/fit.hpp"
+
 namespace plan {
 namespace {
 
@@ -142,11 +145,9 @@ void waits(const Trace& trace, std::span<const Observable> parts, Speaker& to) {
         in_counted_step(trace, kernel.start))
       lengths[static_cast<std::size_t>(kernel.group)].push_back(kernel.end - kernel.start);
   double all = 0, late = 0;
-  for (std::vector<double>& group : lengths) {
+  for (const std::vector<double>& group : lengths) {
     if (group.size() < kFewest) continue;
-    const auto middle = group.begin() + static_cast<std::ptrdiff_t>(group.size() / 2);
-    std::nth_element(group.begin(), middle, group.end());
-    const double usual = *middle;
+    const double usual = median(group);
     for (const double length : group) all += length, late += length > kMany * usual ? length - usual : 0;
   }
   if (!(all > 0) || !(late > kShare * all)) return;
@@ -192,20 +193,13 @@ std::vector<Evidence> signs_of(const Trace& trace, std::span<const Observable> p
 }
 
 std::vector<Evidence> signs_between(std::span<const Trace> traces, std::span<const TraceTimes> times) {
-  constexpr double kSlower = 1.03;
-  std::vector<Evidence> said;
-  if (times.size() < 2) return said;
-  const auto compute = [](const TraceTimes& rank) { return rank.parts[static_cast<std::size_t>(Observable::Compute)]; };
-  std::vector<double> all;
-  for (const TraceTimes& rank : times) all.push_back(compute(rank));
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>((all.size() - 1) / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  const double usual = *middle;
+  std::vector<NamedTime> compute;
   for (std::size_t i = 0; i < traces.size(); ++i)
-    if (compute(times[i]) > kSlower * usual)
-      said.push_back(
-          {"slow_rank", true,
-           fmt::format("{} computes {:.3g} s a step, the others {:.3g} s", traces[i].file, compute(times[i]), usual)});
+    compute.push_back({traces[i].file, times[i].parts[static_cast<std::size_t>(Observable::Compute)]});
+  std::vector<Evidence> said;
+  for (const SlowRank& slow : slow_ranks(compute))
+    said.push_back({"slow_rank", true,
+                    fmt::format("{} computes {:.3g} s a step, the others {:.3g} s", slow.name, slow.time, slow.usual)});
   return said;
 }
 

@@ -90,7 +90,8 @@ Json measured_json(const MeasuredJob& m) {
   if (m.step)
     json["step_time_s"] = m.step->median, json["steps"] = m.step->used, json["warm_up"] = m.step->left_out,
     json["spread_ratio"] = m.step->spread;
-  if (m.peak > 0) json["peak_bytes"] = m.peak, json["peak_kind"] = m.peak_kind, json["unseen_bytes"] = m.unseen;
+  if (m.peak > RealBytes(0))
+    json["peak_bytes"] = m.peak.value, json["peak_kind"] = m.peak_kind, json["unseen_bytes"] = m.unseen.value;
   return json;
 }
 

@@ -118,11 +118,11 @@ Json log_json(const MeasuredLog& log) {
   if (log.nccl_channels > 0) json["nccl_channels"] = log.nccl_channels;
   if (const Series* tflops = log.find(LogFigure::TflopsPerGpu)) json["tflops_per_gpu"] = steady(*tflops).median;
   if (log.out_of_memory)
-    json["out_of_memory"] = {{"asked_bytes", log.out_of_memory->asked},
-                             {"free_bytes", log.out_of_memory->free},
-                             {"capacity_bytes", log.out_of_memory->capacity},
-                             {"allocated_bytes", log.out_of_memory->allocated},
-                             {"reserved_unused_bytes", log.out_of_memory->reserved_unused}};
+    json["out_of_memory"] = {{"asked_bytes", log.out_of_memory->asked.value},
+                             {"free_bytes", log.out_of_memory->free.value},
+                             {"capacity_bytes", log.out_of_memory->capacity.value},
+                             {"allocated_bytes", log.out_of_memory->allocated.value},
+                             {"reserved_unused_bytes", log.out_of_memory->reserved_unused.value}};
   return json;
 }
 
@@ -155,9 +155,9 @@ std::vector<std::string> memory_lines(const DiagnosisReport& report) {
       out.push_back(fmt::format(
           "  {} lie unused in the allocator, in pieces too small: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
           memory_text(round_bytes(oom.reserved_unused))));
-    const double others = oom.capacity - oom.free - oom.allocated - oom.reserved_unused;
+    const RealBytes others = oom.capacity - oom.free - oom.allocated - oom.reserved_unused;
     const StageMemory& peak = report.plan.best.stages[static_cast<std::size_t>(report.plan.best.peak_stage)];
-    if (oom.capacity > 0 && oom.allocated > 0 && others > 2.0 * static_cast<double>(peak.outside().value))
+    if (oom.capacity > RealBytes(0) && oom.allocated > RealBytes(0) && others > 2.0 * RealBytes(peak.outside()))
       out.push_back(fmt::format("  {} are taken by something else than this process' tensors; {} were expected",
                                 memory_text(round_bytes(others)), memory_text(peak.outside())));
   }
@@ -171,11 +171,11 @@ std::string off_text(double measured, double predicted) {
   return predicted > 0 ? signed_percent(measured / predicted - 1) : "-";
 }
 
-double predicted_memory(const Estimate& e, std::string_view kind) {
+RealBytes predicted_memory(const Estimate& e, std::string_view kind) {
   const StageMemory& peak = e.stages[static_cast<std::size_t>(e.peak_stage)];
-  if (kind == "device") return static_cast<double>(peak.total().value);
+  if (kind == "device") return peak.total();
   const Bytes reserved = peak.total() - peak.outside();
-  return static_cast<double>((kind == "allocated" ? reserved - peak.reserve : reserved).value);
+  return kind == "allocated" ? reserved - peak.reserve : reserved;
 }
 
 std::string diagnosis_text(const DiagnosisReport& report, const Terminal& terminal) {
@@ -213,8 +213,8 @@ std::string diagnosis_json(const DiagnosisReport& report) {
   json["memory"] = Json::array();
   for (const MemoryCompared& memory : report.memory)
     json["memory"].push_back({{"kind", memory.kind},
-                              {"measured_bytes", memory.measured},
-                              {"predicted_bytes", memory.predicted},
+                              {"measured_bytes", memory.measured.value},
+                              {"predicted_bytes", memory.predicted.value},
                               {"would_explain", memory.would_explain}});
   json["stands_out"] = report.diagnosis.worst ? Json(part_name(*report.diagnosis.worst)) : Json(nullptr);
   json["suspects"] = Json::array();

@@ -15,8 +15,8 @@ namespace plan {
 
 /// Peak memory of the framework's allocator, beside what was predicted.
 struct MemoryCompared {
-  std::string kind{};                  ///< "allocated", "reserved" or "device"
-  double measured = 0, predicted = 0;  ///< bytes
+  std::string kind{};  ///< "allocated", "reserved" or "device"
+  RealBytes measured{}, predicted{};
   /// Switches under which the prediction would meet the measurement: "the optimizer is not sharded".
   std::vector<std::string> would_explain{};
 };
@@ -27,18 +27,18 @@ struct DiagnosisReport {
   std::vector<MeasuredLog> logs{};
   std::optional<Steady> step{};  ///< of the log
   MeasuredStep measured{};
-  std::vector<TraceTimes> traces{};                      ///< one a rank; the first is the one that is compared
-  std::vector<std::string> trace_files{};                ///< their names, in that order
-  double snapshot_allocated = 0, snapshot_reserved = 0;  ///< bytes; 0: no snapshot
-  double device_used = 0;  ///< bytes of the fullest GPU, as nvidia-smi saw it; 0: not seen
+  std::vector<TraceTimes> traces{};                     ///< one a rank; the first is the one that is compared
+  std::vector<std::string> trace_files{};               ///< their names, in that order
+  RealBytes snapshot_allocated{}, snapshot_reserved{};  ///< 0: no snapshot
+  RealBytes device_used{};                              ///< of the fullest GPU, as nvidia-smi saw it; 0: not seen
   Diagnosis diagnosis{};
   std::vector<MemoryCompared> memory{};
   std::vector<Note> notes{};
 };
 
-/// Bytes at the peak of the worst stage: allocated, as PyTorch counts it, reserved with what its allocator holds and
+/// At the peak of the worst stage: allocated, as PyTorch counts it, reserved with what its allocator holds and
 /// cannot hand out, or taken of the device by everything.
-[[nodiscard]] double predicted_memory(const Estimate& estimate, std::string_view kind);
+[[nodiscard]] RealBytes predicted_memory(const Estimate& estimate, std::string_view kind);
 
 /// What was measured against what was predicted, "+4.1 %"; "-" where nothing was.
 [[nodiscard]] std::string off_text(double measured, double predicted);

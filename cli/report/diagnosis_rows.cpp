@@ -65,7 +65,7 @@ std::vector<ComparedRow> compared_rows(const DiagnosisReport& report) {
                    "± " + seconds_text(Seconds(kNinetyPercent * part.sigma)), report.diagnosis.worst == part.part});
   for (const MemoryCompared& memory : report.memory)
     out.push_back({memory.kind, memory_text(round_bytes(memory.measured)), memory_text(round_bytes(memory.predicted)),
-                   off_text(memory.measured, memory.predicted), "", false});
+                   off_text(memory.measured.value, memory.predicted.value), "", false});
   return out;
 }
 

@@ -184,8 +184,10 @@ TEST_CASE("a diagnosis says the same on a screen, in Markdown and in HTML") {
       suspect.evidence = {{.fault = "slow", .speaks_for = random() % 2 == 0, .text = any_words(random, "evidence")}};
       report.diagnosis.suspects.push_back(suspect);
     }
-    report.memory = {
-        {"reserved", 4e10 + static_cast<double>(random() % 1000) * 1e8, 5e10, {any_words(random, "it is")}}};
+    report.memory = {{"reserved",
+                      RealBytes(4e10 + static_cast<double>(random() % 1000) * 1e8),
+                      RealBytes(5e10),
+                      {any_words(random, "it is")}}};
     for (unsigned rank = 0; rank < random() % 3; ++rank) {
       TraceTimes times{};
       times.steps = 3;

@@ -337,11 +337,11 @@ TEST_CASE("PyTorch's words when memory is out") {
   REQUIRE(log.out_of_memory.has_value());
   constexpr double kGiB = 1073741824.0;
   CHECK(log.out_of_memory->where == "out.log:1");
-  CHECK(log.out_of_memory->asked == 2.5 * kGiB);
-  CHECK(log.out_of_memory->capacity == 79.11 * kGiB);
-  CHECK(log.out_of_memory->free == 1.25 * kGiB);
-  CHECK(log.out_of_memory->allocated == 70.5 * kGiB);
-  CHECK(log.out_of_memory->reserved_unused == 5.25 * kGiB);
+  CHECK(log.out_of_memory->asked == RealBytes(2.5 * kGiB));
+  CHECK(log.out_of_memory->capacity == RealBytes(79.11 * kGiB));
+  CHECK(log.out_of_memory->free == RealBytes(1.25 * kGiB));
+  CHECK(log.out_of_memory->allocated == RealBytes(70.5 * kGiB));
+  CHECK(log.out_of_memory->reserved_unused == RealBytes(5.25 * kGiB));
 }
 
 TEST_CASE("NCCL's channels speak for and against faults") {
@@ -386,14 +386,14 @@ TEST_CASE("nvidia-smi's lines: throttling and one slow GPU") {
   out.close();
   const auto summary = read_smi(path);
   REQUIRE(summary.has_value());
-  CHECK(summary->memory_used == 0);
+  CHECK(summary->memory_used == RealBytes(0));
   const std::vector<Evidence>* evidence = &summary->evidence;
   REQUIRE(evidence->size() == 2);
   CHECK((*evidence)[0].fault == "clocks_low");
   CHECK((*evidence)[1].fault == "slow_rank");
   CHECK((*evidence)[1].text.find("GPU 5") != std::string::npos);
   std::ofstream(path) << "index, memory.used [MiB]\n0, 70000 MiB\n1, 71680 MiB\n0, 100 MiB\n";
-  CHECK(read_smi(path)->memory_used == 70 * 1073741824.0);
+  CHECK(read_smi(path)->memory_used == RealBytes(70 * 1073741824.0));
   std::ofstream(path) << "a,b\n1,2\n";
   CHECK(!read_smi(path).has_value());
 }

@@ -91,10 +91,10 @@ TEST_CASE("a snapshot is read alike from every protocol") {
     const Result<MemorySnapshot> snapshot = read_snapshot(folder.write("memory.pickle", bytes_of(hex)));
     REQUIRE(snapshot.has_value());
     constexpr double kMiB = 1 << 20;
-    CHECK(snapshot->reserved == 20 * kMiB);
-    CHECK(snapshot->allocated == 5 * kMiB);
-    CHECK(snapshot->peak_allocated == 7 * kMiB);  // before what was freed
-    CHECK(snapshot->largest_free == 11 * kMiB);
+    CHECK(snapshot->reserved == RealBytes(20 * kMiB));
+    CHECK(snapshot->allocated == RealBytes(5 * kMiB));
+    CHECK(snapshot->peak_allocated == RealBytes(7 * kMiB));  // before what was freed
+    CHECK(snapshot->largest_free == RealBytes(11 * kMiB));
     CHECK(snapshot->fragmentation() == doctest::Approx(1 - 11.0 / 15));
   }
 }
