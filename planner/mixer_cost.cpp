@@ -266,6 +266,13 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
     return one;
   };
   const auto expert_linear = [&](double n, double k) {
+    if (local == 1 && stack_.transformer_engine) {
+      // TransformerEngine multiplies expert by expert (common/gemm/cublaslt_gemm.cu, nvte_multi_stream_cublas_gemm):
+      // one alone is a product like any other.
+      const Linear one = linear(rows, n, k, dtype_);
+      tell_linear(rows, n, k, dtype_, one, gemm_rate(dtype_));
+      return one;
+    }
     return Linear{time(n, k, Orientation::Forward), time(n, k, Orientation::DataGrad),
                   trains_base_ ? time(n, k, Orientation::WeightGrad) : Seconds()};
   };

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "formulas/efficiency.hpp"
@@ -189,6 +190,32 @@ TEST_CASE("experts with biases pay for PyTorch's chain of kernels where nothing 
   CHECK(with(true, false, Precision::Mxfp8) > 1.02 * with(true, true, Precision::Mxfp8));
   // Only the quantisers of MXFP8 have a fused kernel.
   CHECK(with(true, true, Precision::Bf16) == doctest::Approx(with(true, false, Precision::Bf16)));
+}
+
+TEST_CASE("a rank's only expert is a product like any other, where each expert has one of its own") {
+  Problem problem = small_job(true);
+  const MoeShape& shape = problem.model.kinds[0].moe;
+  const auto products = [&](int ep, bool transformer_engine) {  // of experts, forward: grouped and alone, seconds
+    problem.training.stack.transformer_engine = transformer_engine;
+    Split split;
+    split.ep = ep;
+    std::pair<double, double> sum;
+    for (const KernelTime& kernel : layer_kernels(problem, split, 0)) {
+      if (kernel.pass != KernelTime::Pass::Forward) continue;
+      if (kernel.law == KernelTime::Law::GroupedGemm) sum.first += kernel.time.value;
+      const bool inner = kernel.shape.n == (shape.gated ? 2.0 : 1.0) * static_cast<double>(shape.expert_width);
+      if (kernel.law == KernelTime::Law::Gemm && inner) sum.second += kernel.time.value;
+    }
+    return sum;
+  };
+  const int experts = static_cast<int>(shape.experts);
+  const double rows = 2048.0 * static_cast<double>(shape.top_k), h = static_cast<double>(problem.model.hidden);
+  const double inner = (shape.gated ? 2.0 : 1.0) * static_cast<double>(shape.expert_width);
+  const double alone = gemm_time(problem.cluster.gpu, {rows, inner, h}, DType::Bf16, Orientation::Forward).value;
+  CHECK(products(experts, true).first == 0);
+  CHECK(products(experts, true).second == doctest::Approx(alone / problem.cluster.calibration.gemm));
+  CHECK(products(experts, false).first > 0);
+  CHECK(products(experts / 2, true).first > 0);
 }
 
 TEST_CASE("scales of rows take what fp8 gains") {
