@@ -42,6 +42,12 @@ RankPlace RankGrid::place(int rank) const {
   return {rank % tp_, rank / tp_ % cp_, copy, stage};
 }
 
+Group RankGrid::stage() const {
+  const int inside = tp_ * cp_, ranks = inside * dp_;
+  if (stage_stride_ == ranks || pp_ == 1) return {ranks, 1};
+  return Replicas{inside, 1, dp_, pipeline_span()}.some(ranks);
+}
+
 Group RankGrid::with_opposite(Group group) const {
   const int span = pipeline_span();
   if (group.span > 0) return {2 * group.size, group.stride, group.span, group.row};

@@ -58,6 +58,8 @@ class RankGrid {
   const Replicas& expert() const { return expert_; }
   /// One rank of every stage; the same place in the first and the last of them.
   Group stages() const { return {pp_, stage_stride_}; }
+  /// All ranks of one stage.
+  [[nodiscard]] Group stage() const;
   Group both_ends() const { return {2, 1, pipeline_span(), 1}; }
   /// A group of replicas together with those at their places in the stage at the other end of the pipeline, where both
   /// directions of DualPipe meet: the farthest of the pairs are its two ends.

@@ -8,6 +8,7 @@
 #include "formulas/kernel_laws.hpp"
 #include "formulas/rank_grid.hpp"
 #include "formulas/reliability.hpp"
+#include "planner/scale_messages.hpp"
 #include "planner/spread_ends.hpp"
 
 namespace plan {
@@ -102,6 +103,7 @@ void Evaluator::place(const Layout& layout) {
   for (const StageContent& content : stages().contents) stage_costs_.push_back(stage_cost(content));
   if (const HopsOf now{layout.pp, layout.dp, layout.order}; cells_.empty() && !(hops_of_ == now))
     hops_ = hand_overs(problem_, layout), hops_of_ = now;
+  scales_ = scale_seconds<double>(problem_.cluster, scale_messages(problem_, layout));
   const int world = cells_.empty() ? layout.world() : problem_.gpus;
   if (world_ != world) {
     world_ = world;
@@ -260,7 +262,7 @@ double Evaluator::held_by(int rank) const { return held(pipeline_, rank); }
 
 Terms Evaluator::terms(const Exposed& exposed) const {
   Terms terms = base_;
-  terms.dp = exposed.reduce + exposed.gather + exposed.table;
+  terms.dp = exposed.reduce + exposed.gather + exposed.table + scales_;
   terms.optimizer = exposed.optimizer + problem_.cluster.calibration.fixed_step();
   terms.straggler = terms.total() * straggler_;
   return terms;

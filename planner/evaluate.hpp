@@ -300,6 +300,7 @@ class Evaluator {
   int bottleneck_ = 0;
   Hops hops_{};           ///< of the hand-overs between stages
   HopsOf hops_of_{};      ///< what they are for
+  Seconds scales_{};      ///< of a step, for scale_messages()
   double straggler_ = 0;  ///< share of the step lost to the slowest rank
   int world_ = 0;         ///< ranks that `straggler_` is for
 };

@@ -11,6 +11,7 @@
 #include "formulas/rank_grid.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/learnt.hpp"
+#include "planner/scale_messages.hpp"
 #include "planner/spread_ends.hpp"
 #include "planner/stage_cells.hpp"
 #include "planner/switches.hpp"
@@ -273,7 +274,18 @@ void Evaluator::report_gradients(Estimate& estimate, const MemoryModel& memory, 
     for (const ShardingMessage& message : pricer_.messages(layout, memory_of(part, memory).sums(part), part, passes_))
       add(layout, message);
   });
-  settle_exposed(estimate, Axis::Dp, exposed.reduce + exposed.gather + exposed.table);
+  const ScaleMessages scales = scale_messages(problem_, layout_);
+  if (scales_ > Seconds())
+    add_row(
+        estimate, problem_.cluster,
+        {.axis = Axis::Dp,
+         .op = Collective::AllReduce,
+         .per_step = whole_bytes(scales.passes * scales.bytes * wire_factor(Collective::AllReduce, scales.group.size)),
+         .count = scales.passes,
+         .time = scales_,
+         .exposed = scales_},
+        scales.group);
+  settle_exposed(estimate, Axis::Dp, exposed.reduce + exposed.gather + exposed.table + scales_);
 }
 
 Flops Evaluator::recomputed_per_token(const Layout& layout) const {

@@ -24,6 +24,7 @@ constexpr RunFactRow kRows[] = {
     {"recomputes_fully", RunFactKind::Boolean},
     {"recomputes_to_fit", RunFactKind::Boolean},
     {"precision", RunFactKind::Precision},
+    {"delayed_scaling", RunFactKind::Boolean},
     {"bf16_tail", RunFactKind::Number},
     {"precision_aware", RunFactKind::Boolean},
     {"moment_bytes", RunFactKind::Count},

@@ -15,6 +15,7 @@
 #include "formulas/names.hpp"
 #include "formulas/rank_grid.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/scale_messages.hpp"
 #include "planner/spread_ends.hpp"
 
 namespace plan {
@@ -235,6 +236,8 @@ Result<Explanation> explain_dp(const Plan& plan, int) {
       told.reduce);
   add("g", "exposed gathering of parameters", told.gather);
   add("e", "sum of what both ends of the pipeline, or copies that train apart, hold", told.table);
+  const Traced scales = scale_seconds<Traced>(plan.problem.cluster, scale_messages(plan.problem, layout));
+  if (scales.value() > 0) add("s", "all-reduces of the largest values that delayed scaling goes by", scales);
   if (sum.symbols.empty()) return nothing("data-parallel");
   return explained("data-parallel communication that stays exposed", sum.equation, plan.best.terms.dp.value, "s",
                    std::move(sum.symbols),

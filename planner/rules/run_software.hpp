@@ -28,6 +28,7 @@ struct RunJob {
   bool recomputes_fully = false;   ///< all layers
   bool recomputes_to_fit = false;  ///< as many layers as memory demands
   std::optional<Precision> precision{};
+  bool delayed_scaling = false;  ///< fp8 that a run names without its scaling keeps scales of earlier steps
   double bf16_tail = 0;          ///< share of the layers, rounded up, that stay in bf16 at the model's end
   bool precision_aware = false;  ///< the optimizer reads its gradients in place
   int moment_bytes = 0;          ///< of each of the optimizer's moments; 0: fp32

@@ -173,6 +173,7 @@ void apply_defaults(const RunDefaults& defaults, const Run& run, Problem& proble
   training.stack = defaults.stack;
   training.stack.graph_scopes = job.graph_scopes;
   if (run.precision.empty() && job.precision) training.precision = *job.precision;
+  if (run.precision == "fp8" && job.delayed_scaling) training.precision = Precision::Fp8Delayed;
   if (job.bf16_tail > 0 && is_narrow(training.precision)) {
     training.bf16_layers.last = static_cast<int>(std::ceil(job.bf16_tail * problem.model.depth()));
     problem.model = with_bf16_layers(std::move(problem.model), training.bf16_layers);

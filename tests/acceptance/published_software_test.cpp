@@ -104,6 +104,7 @@ Facts facts_of(const RunDefaults& defaults) {
                                                  {"recomputes_fully", job.recomputes_fully},
                                                  {"recomputes_to_fit", job.recomputes_to_fit},
                                                  {"precision", job.precision ? static_cast<int>(*job.precision) : -1},
+                                                 {"delayed_scaling", job.delayed_scaling},
                                                  {"bf16_tail", job.bf16_tail},
                                                  {"precision_aware", job.precision_aware},
                                                  {"moment_bytes", job.moment_bytes},

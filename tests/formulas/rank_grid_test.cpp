@@ -139,6 +139,7 @@ TEST_CASE("groups, rings and hops cross the tiers that their own ranks cross") {
     check_group(w, context_group(l.cp, l.tp), [&](int r) { return r - l.tp * at(r).cp; });
     check_group(w, expert_group(l.ep, l.etp), [&](int r) { return r - l.etp * at(r).ep; });
     check_group(w, grid.stages(), [&](int r) { return at(r).tp + 100 * (at(r).cp + 100 * at(r).dp); });
+    check_group(w, grid.stage(), [&](int r) { return at(r).pp; });
     check_group(w, grid.dense().some(l.dense_group()), [&](int r) { return at(r).tp + 100 * at(r).pp; });
     check_group(w, grid.expert().some(l.expert_dp()),
                 [&](int r) { return at(r).etp + 100 * (at(r).ep + 100 * at(r).pp); });

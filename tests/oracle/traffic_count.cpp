@@ -260,6 +260,33 @@ std::vector<CountedRow> count_layers(const TrafficCase& job, int stage) {
   return out.rows;
 }
 
+namespace {
+
+/// Delayed scaling sums up the largest values of every pass of a chunk, over the ranks of the stage: of each product
+/// three tensors forward, two backward, four bytes each.
+void count_scales(Counter& out, const TrafficCase& job, int rank) {
+  if (job.training.precision != Precision::Fp8Delayed || !job.training.stack.transformer_engine) return;
+  double products = 0;
+  for (const int kind : job.model.layers) {
+    const Layer& layer = job.model.kinds[static_cast<std::size_t>(kind)];
+    if (layer.in_bf16) continue;
+    if (layer.mixer == Mixer::Latent) products += layer.latent.q_rank > 0 ? 5 : 4;
+    if (layer.mixer != Mixer::Latent && layer.mixer != Mixer::None) products += 2;
+    if (layer.ffn == Ffn::Dense) products += 2;
+    if (layer.ffn != Ffn::Moe) continue;
+    const int blocks = (layer.moe.shared_width > 0 ? 1 : 0) + (layer.moe.latent > 0 ? 1 : 0);
+    products += 2 * (ints(layer.moe.experts) / job.layout.ep + blocks);
+  }
+  const double of_chunk = products / chunks_in_all(job.layout);
+  double met = 0;  // chunks of the rank that a micro-batch meets
+  for (const auto& [chunk, share] : chunks_of(job.layout, out.world_.pp(rank))) met += share;
+  for (const double tensors : {3.0, 2.0})
+    out.add("dp", Collective::AllReduce, 4 * tensors * of_chunk, met * micro_batches_of(job), rank,
+            [&](int r) { return out.world_.pp(r); });
+}
+
+}  // namespace
+
 std::vector<CountedRow> count_gradients(const TrafficCase& job, int stage) {
   Counter out(job);
   const World& world = out.world_;
@@ -302,6 +329,7 @@ std::vector<CountedRow> count_gradients(const TrafficCase& job, int stage) {
   reduce(
       held.sum.expert, world.copies(), [&](int r) { return world.copy(r); },
       [&](int r) { return world.ep(r) * l.etp + world.etp(r); }, l.etp * l.ep, held.routed);
+  count_scales(out, job, rank);
   const bool twice = job.model.tied || job.model.mtp.depth > 0;
   if (twice && l.pp > 1 && held.first != held.last) {
     const auto ends = [&](int r) { return world.pp(r) == 0 || world.pp(r) == l.pp - 1 ? world.in_stage(r) : -1 - r; };
