@@ -23,6 +23,7 @@ constexpr RunFactRow kRows[] = {
     {"recomputes", RunFactKind::Modules},
     {"recomputes_fully", RunFactKind::Boolean},
     {"recomputes_to_fit", RunFactKind::Boolean},
+    {"offloads_to_fit", RunFactKind::Boolean},
     {"precision", RunFactKind::Precision},
     {"delayed_scaling", RunFactKind::Boolean},
     {"bf16_tail", RunFactKind::Number},

@@ -27,6 +27,7 @@ struct RunJob {
   std::uint16_t recomputes = 0;    ///< RecomputeModule bits
   bool recomputes_fully = false;   ///< all layers
   bool recomputes_to_fit = false;  ///< as many layers as memory demands
+  bool offloads_to_fit = false;    ///< activations of as many layers wait in host memory as memory demands
   std::optional<Precision> precision{};
   bool delayed_scaling = false;  ///< fp8 that a run names without its scaling keeps scales of earlier steps
   double bf16_tail = 0;          ///< share of the layers, rounded up, that stay in bf16 at the model's end

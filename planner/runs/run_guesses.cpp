@@ -51,6 +51,21 @@ Recompute least_recompute(const Problem& problem, Layout layout) {
   return blocks(enough);
 }
 
+int least_offload(Problem problem, const Layout& layout) {
+  const auto fits = [&](int layers) {
+    problem.training.offload.layers = layers;
+    const Estimate estimate = plan::estimate(problem, layout);
+    return estimate.peak <= estimate.capacity;
+  };
+  int few = 0, enough = problem.model.depth() / layout.pp;
+  if (fits(few) || !fits(enough)) return 0;
+  while (enough - few > 1) {
+    const int middle = (few + enough) / 2;
+    (fits(middle) ? enough : few) = middle;
+  }
+  return enough;
+}
+
 int fastest_expert_parallelism(const Problem& problem, Layout layout) {
   int fastest = 1;
   std::pair best(std::numeric_limits<std::int64_t>::max(), 0.0);  // bytes that lack, seconds

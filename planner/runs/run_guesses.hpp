@@ -8,6 +8,9 @@ namespace plan {
 /// then cheap modules of routed layers, then as few whole layers of each chunk as suffice (Megatron's `block`), or all
 /// where frameworks have but one switch. What fits with none of it stays as it is.
 [[nodiscard]] Recompute least_recompute(const Problem& problem, Layout layout);
+/// The fewest layers of a stage whose activations have to wait in host memory for a layout to fit; none where it fits
+/// without, or not even with all of them there.
+[[nodiscard]] int least_offload(Problem problem, const Layout& layout);
 /// The expert parallelism of a run that states none: the fastest that fits, or else the one that lacks least memory.
 [[nodiscard]] int fastest_expert_parallelism(const Problem& problem, Layout layout);
 /// The micro-batch of a run that states none, as its authors would have tuned it: the fastest that fits.

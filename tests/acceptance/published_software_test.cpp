@@ -103,6 +103,7 @@ Facts facts_of(const RunDefaults& defaults) {
                                                  {"recomputes", job.recomputes},
                                                  {"recomputes_fully", job.recomputes_fully},
                                                  {"recomputes_to_fit", job.recomputes_to_fit},
+                                                 {"offloads_to_fit", job.offloads_to_fit},
                                                  {"precision", job.precision ? static_cast<int>(*job.precision) : -1},
                                                  {"delayed_scaling", job.delayed_scaling},
                                                  {"bf16_tail", job.bf16_tail},

@@ -71,8 +71,9 @@ TEST_CASE("entries of runs have conditions, facts of both kinds, and a source") 
 }
 
 TEST_CASE("a fact of a run that is yes or no is read as it stands, alone and among others") {
-  for (const char* name : {"sequence_parallel", "experts_split_by_tp", "data_outermost", "interleaves", "accumulates",
-                           "recomputes_fully", "delayed_scaling", "precision_aware", "untied", "megatron_flags"})
+  for (const char* name :
+       {"sequence_parallel", "experts_split_by_tp", "data_outermost", "interleaves", "accumulates", "recomputes_fully",
+        "offloads_to_fit", "delayed_scaling", "precision_aware", "untied", "megatron_flags"})
     for (const bool truth : {true, false})
       for (const char* other : {"", "    zero: 3\n"}) {
         CAPTURE(truth);
