@@ -51,7 +51,8 @@ void read_model(JobBuilder& builder, const FsdpDialect& dialect, const LaunchFac
 
 void read_axes(JobBuilder& builder, const FsdpDialect& dialect) {
   const int tp = dialect.tp.empty() ? 1 : builder.degree(dialect.tp, 1);
-  const std::string_view cp_key = stated(builder.settings, {dialect.cp, dialect.engine_cp});
+  const bool outer = dialect.engine_cp.empty() || builder.degree(dialect.cp, 1) > 1;
+  const std::string_view cp_key = outer ? dialect.cp : stated(builder.settings, {dialect.cp, dialect.engine_cp});
   const int cp = builder.degree(cp_key, 1);
   const int replicate = dialect.replicate.empty() ? 1 : std::max(1, builder.degree(dialect.replicate, 1, -1));
   if (!builder.plausible({tp, cp, replicate})) return;
@@ -150,6 +151,10 @@ void read_tuning(JobBuilder& builder, const FsdpDialect& dialect) {
   }
   for (const std::string_view key : dialect.offload)
     if (!key.empty() && on(settings, key)) builder.offload_switch(key);
+  if (!adapters && !dialect.other_lora.empty())
+    tell_counted_as(builder,
+                    {dialect.other_lora, "0 null",
+                     "only an engine of Megatron's trains adapters by it: all weights are counted as trained"});
   const std::string precision = dialect.precision.empty() ? "" : settings.text(dialect.precision).value_or("");
   if (precision == "float16" || precision == "fp16") return builder.precision(Precision::Fp16, dialect.precision);
   if (precision == "float32") return builder.precision(Precision::Fp32, dialect.precision);
@@ -183,6 +188,8 @@ void read_switches(JobBuilder& builder, const FsdpDialect& dialect) {
   if (!dialect.attention.empty() && lowered(settings.text(dialect.attention).value_or("")) == "eager")
     builder.training.stack.flash_attention = false;
   if (on(settings, dialect.chunked)) builder.training.stack.cross_entropy = CrossEntropy::Chunked;
+  for (const std::string_view key : dialect.engine)
+    if (!key.empty()) tell_counted_as(builder, {key, dialect.engines, "the actor is counted as trained with FSDP"});
   for (const CountedAs& row : dialect.counted) tell_counted_as(builder, row);
 }
 
@@ -240,7 +247,9 @@ bool is_verl_fsdp(const LaunchSource& source) {
 Result<LaunchJob> read_verl_fsdp(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   const Result<DialectKeys> keys = keys_of(files, verl::kActor);
   if (!keys) return fail(keys.error());
-  Result<LaunchJob> job = job_of(kVerlActor, *keys, facts);
+  const auto veomni = keys->lower_bound("actor_rollout_ref.actor.veomni.");
+  const bool on_veomni = veomni != keys->end() && veomni->first.starts_with("actor_rollout_ref.actor.veomni.");
+  Result<LaunchJob> job = job_of(on_veomni ? kVerlVeOmni : kVerlActor, *keys, facts);
   if (job) verl::tell_programs(files, *job);
   if (job)
     for (const auto& [key, text] : verl::models_beside(*keys))

@@ -21,11 +21,12 @@ struct FsdpDialect {
   int micro_otherwise = 0;          ///< 0: must be stated
   std::string_view micro_of_all{};  ///< of all data ranks together, where `micro` is not stated
   std::string_view tp{}, cp{}, replicate{}, ep{};
-  std::string_view engine_cp{};  ///< another name of `cp`, which counts where it is stated
+  std::string_view engine_cp{};  ///< another name of `cp`, which counts where that is not stated above 1
   std::string_view checkpointing{};
   bool checkpointing_otherwise = true;
   std::string_view lora{};
   std::string_view lora_switch{};  ///< what turns adapters on; empty: a rank above 0
+  std::string_view other_lora{};   ///< the rank by which the tool's other engines train adapters, and this one none
   std::string_view offload[2]{};   ///< between updates, or during them where it is kept on the host
   bool offload_kept = false;
   std::string_view dynamic[2]{};  ///< packs micro-batches by tokens
@@ -39,12 +40,13 @@ struct FsdpDialect {
   std::string_view targets{};             ///< modules that get adapters
   std::string_view attention{};           ///< the kernel by transformers' name
   std::string_view chunked{};             ///< fuses the output layer with what follows it
+  std::string_view engine[2]{};           ///< keys that name who trains the actor
+  std::string_view engines{};             ///< their words for what is counted
   std::span<const CountedAs> counted{};   ///< reported where it has another value
   std::span<const std::string_view> own;  ///< sections of the trained model: a weighty name there is reported
 };
 
 inline constexpr CountedAs kActorCounted[] = {
-    {"actor_rollout_ref.actor.strategy", "fsdp fsdp2", "the actor is counted as trained with FSDP"},
     {"actor_rollout_ref.actor.fsdp_config.dtype", "bfloat16 bf16", "products are counted in bf16"},
     {"actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype", "bf16 bfloat16 null",
      "products are counted in bf16"},
@@ -78,38 +80,56 @@ inline constexpr CountedAs kDtensorCounted[] = {
 inline constexpr std::string_view kDtensorSections[] = {"policy.dtensor_cfg."};
 /// What verl moves off the GPU between updates alone, what repeats another key, and what is no switch of its own.
 inline constexpr std::string_view kPlainEndings[] = {
-    "fsdp_config.strategy",       "fsdp_config.ulysses_sequence_parallel_size",
-    "wrap_policy.min_num_params", "lora_alpha",
-    "ppo_max_token_len_per_gpu",  "fsdp_config.use_orig_params",
-    "fsdp_config.forward_only"};
+    "fsdp_config.strategy",      "wrap_policy.min_num_params",  "lora_alpha",
+    "ppo_max_token_len_per_gpu", "fsdp_config.use_orig_params", "fsdp_config.forward_only"};
 
-inline constexpr FsdpDialect kVerlActor{.format = "verl",
-                                        .model = {"actor_rollout_ref.model.path", {}},
-                                        .prompt = "data.max_prompt_length",
-                                        .response = "data.max_response_length",
-                                        .length = 512,
-                                        .batch = "actor_rollout_ref.actor.ppo_mini_batch_size",
-                                        .batch_otherwise = 256,
-                                        .repeats = "actor_rollout_ref.rollout.n",
-                                        .micro = {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", {}},
-                                        .micro_of_all = "actor_rollout_ref.actor.ppo_micro_batch_size",
-                                        .cp = "actor_rollout_ref.actor.ulysses_sequence_parallel_size",
-                                        .checkpointing = "actor_rollout_ref.model.enable_gradient_checkpointing",
-                                        .lora = "actor_rollout_ref.model.lora_rank",
-                                        .offload = {"actor_rollout_ref.actor.fsdp_config.offload_policy", {}},
-                                        .offload_kept = true,
-                                        .dynamic = {"actor_rollout_ref.actor.use_dynamic_bsz", {}},
-                                        .nodes = "trainer.nnodes",
-                                        .gpus = "trainer.n_gpus_per_node",
-                                        .group = {"actor_rollout_ref.actor.fsdp_config.fsdp_size", {}},
-                                        .reshard = {"actor_rollout_ref.actor.fsdp_config.reshard_after_forward", {}},
-                                        .weights = {"actor_rollout_ref.actor.fsdp_config.model_dtype", {}},
-                                        .optimizer = "actor_rollout_ref.actor.optim.optimizer",
-                                        .targets = "actor_rollout_ref.model.target_modules",
-                                        .attention = "actor_rollout_ref.model.override_config.attn_implementation",
-                                        .chunked = "actor_rollout_ref.model.use_fused_kernels",
-                                        .counted = kActorCounted,
-                                        .own = kActorSections};
+inline constexpr FsdpDialect kVerlActor{
+    .format = "verl",
+    .model = {"actor_rollout_ref.model.path", {}},
+    .prompt = "data.max_prompt_length",
+    .response = "data.max_response_length",
+    .length = 512,
+    .batch = "actor_rollout_ref.actor.ppo_mini_batch_size",
+    .batch_otherwise = 256,
+    .repeats = "actor_rollout_ref.rollout.n",
+    .micro = {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", {}},
+    .micro_of_all = "actor_rollout_ref.actor.ppo_micro_batch_size",
+    .cp = "actor_rollout_ref.actor.ulysses_sequence_parallel_size",
+    .engine_cp = "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size",
+    .checkpointing = "actor_rollout_ref.model.enable_gradient_checkpointing",
+    .lora = "actor_rollout_ref.model.lora_rank",
+    .other_lora = "actor_rollout_ref.model.lora.rank",
+    .offload = {"actor_rollout_ref.actor.fsdp_config.offload_policy", {}},
+    .offload_kept = true,
+    .dynamic = {"actor_rollout_ref.actor.use_dynamic_bsz", {}},
+    .nodes = "trainer.nnodes",
+    .gpus = "trainer.n_gpus_per_node",
+    .group = {"actor_rollout_ref.actor.fsdp_config.fsdp_size", {}},
+    .reshard = {"actor_rollout_ref.actor.fsdp_config.reshard_after_forward", {}},
+    .weights = {"actor_rollout_ref.actor.fsdp_config.model_dtype", {}},
+    .optimizer = "actor_rollout_ref.actor.optim.optimizer",
+    .targets = "actor_rollout_ref.model.target_modules",
+    .attention = "actor_rollout_ref.model.override_config.attn_implementation",
+    .chunked = "actor_rollout_ref.model.use_fused_kernels",
+    .engine = {"actor_rollout_ref.actor.strategy", "model_engine"},
+    .engines = "fsdp fsdp2 dp",
+    .counted = kActorCounted,
+    .own = kActorSections};
+
+/// The same actor on VeOmni's FSDP2, whose configuration is a section of its own.
+inline constexpr FsdpDialect kVerlVeOmni = [] {
+  FsdpDialect actor = kVerlActor;
+  actor.cp = "actor_rollout_ref.actor.veomni.ulysses_parallel_size";
+  actor.engine_cp = {};
+  actor.ep = "actor_rollout_ref.actor.veomni.expert_parallel_size";
+  actor.offload[0] = "actor_rollout_ref.actor.veomni.enable_fsdp_offload";
+  actor.group[0] = "actor_rollout_ref.actor.veomni.fsdp_size";
+  actor.reshard[0] = "actor_rollout_ref.actor.veomni.enable_full_shard";
+  actor.weights[0] = {};
+  actor.engines = "veomni fsdp2";
+  actor.attention = "actor_rollout_ref.actor.veomni.attn_implementation";
+  return actor;
+}();
 
 inline constexpr FsdpDialect kVerlSft{.format = "verl-sft",
                                       .model = {"model.partial_pretrain", "model.path"},

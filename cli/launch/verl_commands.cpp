@@ -112,15 +112,20 @@ std::string_view critic_by_default(const DialectKeys& keys) {
 }
 
 std::vector<std::pair<std::string_view, std::string_view>> models_beside(const DialectKeys& keys) {
-  constexpr std::string_view kJudges[] = {"reward_model.enable", "reward.reward_model.enable"};
+  constexpr std::pair<std::string_view, std::string_view> kSwitched[] = {
+      {"reward_model.enable", "the reward model beside the trained one is not counted"},
+      {"reward.reward_model.enable", "the reward model beside the trained one is not counted"},
+      {"distillation.enabled", "the teachers, on GPUs of their own or beside the trained model, are not counted"}};
   constexpr std::string_view kOwn[] = {kActor, "critic.", "reward_model.", "reward.", "data."};
   std::vector<std::pair<std::string_view, std::string_view>> out;
   for (const auto& [key, value] : keys) {
     const std::string_view name = key;
     const std::string word = word_of(keys, key);
     const auto starts = [&](std::string_view section) { return name.starts_with(section); };
-    if (std::find(std::begin(kJudges), std::end(kJudges), name) != std::end(kJudges) && is_on(keys, key))
-      out.emplace_back(name, "the reward model beside the trained one is not counted");
+    const auto* const one =
+        std::find_if(std::begin(kSwitched), std::end(kSwitched), [&](const auto& row) { return row.first == name; });
+    if (one != std::end(kSwitched) && is_on(keys, key))
+      out.emplace_back(name, one->second);
     else if (name.ends_with(".model.path") && std::none_of(std::begin(kOwn), std::end(kOwn), starts) && !word.empty() &&
              word != "null")
       out.emplace_back(name, "a model beside the actor, which verl itself has not, is not counted");

@@ -58,6 +58,45 @@ TEST_CASE("models that a recipe of verl's loads beside the actor are told") {
   CHECK_FALSE(told("", "model.path"));
 }
 
+TEST_CASE("the actor's sequences are split as its engine's section says, unless the older key above it says more") {
+  const std::string actor = "actor_rollout_ref.actor.", engine = actor + "fsdp_config.";
+  const std::string key = "ulysses_sequence_parallel_size=";
+  const auto cp = [&](const std::string& more) {
+    return job_of("u.sh", script("verl.trainer.main_ppo", kMicro + more)).fixed.cp.value_or(0);
+  };
+  CHECK(cp(engine + key + "4") == 4);
+  CHECK(cp(actor + key + "4") == 4);
+  CHECK(cp(actor + key + "1 " + engine + key + "4") == 4);
+  CHECK(cp(actor + key + "2 " + engine + key + "4") == 2);
+  CHECK(cp("") == 1);
+  const std::string veomni = actor + "veomni.";
+  const LaunchJob job =
+      job_of("v.sh", script("verl.trainer.main_ppo model_engine=veomni",
+                            kMicro + veomni + "ulysses_parallel_size=2 " + veomni + "expert_parallel_size=4 " + veomni +
+                                "enable_full_shard=False " + veomni + "fsdp_size=8"));
+  CHECK(job.fixed.cp == 2);
+  CHECK(job.fixed.cp_kind == CpKind::Ulysses);
+  CHECK(job.fixed.ep == 4);
+  CHECK(job.fixed.zero == 2);
+  CHECK(job.fixed.shard == 8);
+  CHECK_FALSE(names(job.unused, "model_engine"));
+  CHECK(names(job_of("m.sh", script("verl.trainer.main_ppo model_engine=torchtitan", kMicro)).unused, "model_engine"));
+}
+
+TEST_CASE("a rank of adapters that FSDP does not go by, and teachers, are told") {
+  const auto told = [](const std::string& more, const std::string& word) {
+    return names(job_of("l.sh", script("verl.trainer.main_ppo", kMicro + more)).unused, word);
+  };
+  const std::string model = "actor_rollout_ref.model.";
+  CHECK(told(model + "lora.rank=32", "lora.rank"));
+  CHECK_FALSE(told(model + "lora.rank=0", "lora.rank"));
+  CHECK_FALSE(told(model + "lora.rank=32 " + model + "lora_rank=32", "lora.rank"));
+  CHECK(told("distillation.enabled=True", "teachers"));
+  CHECK_FALSE(told("distillation.enabled=False", "teachers"));
+  CHECK(names(job_of("d.sh", script("verl.trainer.main_ppo", kMegatron + "distillation.enabled=True")).unused,
+              "teachers"));
+}
+
 TEST_CASE("sequences of verl's fine-tuning are split as its engine says, or by the name of earlier releases") {
   for (const char* key : {"engine.ulysses_sequence_parallel_size", "ulysses_sequence_parallel_size"}) {
     CAPTURE(key);
