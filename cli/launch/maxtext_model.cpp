@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/launch/counted_as.hpp"
 #include "cli/launch/maxtext.hpp"
 #include "cli/launch/native_trainers.hpp"
 #include "presets/yaml.hpp"
@@ -12,7 +13,7 @@
 namespace plan::maxtext {
 namespace {
 
-constexpr std::string_view kName = "model_name";
+constexpr std::string_view kName = "model_name", kScale = "global_parameter_scale";
 constexpr std::string_view kWidth = "base_emb_dim", kDepth = "base_num_decoder_layers", kBlock = "decoder_block";
 
 /// Keys that a model's own file states.
@@ -25,12 +26,33 @@ constexpr std::pair<std::string_view, std::string_view> kBlocks[] = {
     {"llama2", "llama"}, {"default", "llama"},   {"mistral", "mistral"},    {"qwen2", "qwen2"},
     {"qwen3", "qwen3"},  {"mixtral", "mixtral"}, {"qwen3_moe", "qwen3_moe"}};
 
+/// How often the base of each dimension is taken: `global_parameter_scale`, a power of two, goes to heads and
+/// feed-forward first, then to the width, and to the layers with every third doubling (pyconfig.py,
+/// get_individual_scales).
+struct Scale {
+  std::int64_t inner = 1, width = 1, depth = 1;
+};
+
+Scale scale_of(JobBuilder& builder) {
+  const int whole = builder.degree(kScale, 1);
+  int doublings = 0;
+  while (whole >> (doublings + 1) > 0) ++doublings;
+  if (whole > 0 && whole != 1 << doublings) builder.settings.refuse(*builder.settings.get(kScale), "a power of two");
+  const int rest = doublings % 3, each = doublings / 3;
+  return {std::int64_t{1} << (each + (rest > 0 ? 1 : 0)), std::int64_t{1} << (each + (rest > 1 ? 1 : 0)),
+          std::int64_t{1} << each};
+}
+
 void describe(JobBuilder& builder, std::string_view family, std::string_view from) {
   Settings& settings = builder.settings;
-  const int width = builder.degree(kWidth, 2048), depth = builder.degree(kDepth, 16);
-  const int heads = builder.degree("base_num_query_heads", 16), mlp = builder.degree("base_mlp_dim", 7168);
-  const int experts = builder.degree("num_experts", 1), of_experts = builder.degree("base_moe_mlp_dim", -1, -1);
-  const int of_each = of_experts > 0 ? of_experts : mlp;
+  const Scale scale = scale_of(builder);
+  const std::int64_t width = builder.degree(kWidth, 2048) * scale.width,
+                     depth = builder.degree(kDepth, 16) * scale.depth,
+                     heads = builder.degree("base_num_query_heads", 16) * scale.inner,
+                     mlp = builder.degree("base_mlp_dim", 7168) * scale.inner;
+  const int experts = builder.degree("num_experts", 1);
+  const std::int64_t of_experts = builder.degree("base_moe_mlp_dim", -1, -1) * scale.inner;
+  const std::int64_t of_each = of_experts > 0 ? of_experts : mlp;
   const bool sparse = family == "mixtral" || family == "qwen3_moe";
   std::int64_t inner = mlp;
   if (family == "mixtral") inner = of_each;
@@ -40,7 +62,7 @@ void describe(JobBuilder& builder, std::string_view family, std::string_view fro
         {{"hidden_size", width},
          {"num_hidden_layers", depth},
          {"num_attention_heads", heads},
-         {"num_key_value_heads", builder.degree("base_num_kv_heads", 16)},
+         {"num_key_value_heads", builder.degree("base_num_kv_heads", 16) * scale.inner},
          {"head_dim", builder.degree("head_dim", 128)},
          {"intermediate_size", inner},
          {"vocab_size", builder.degree("vocab_size", 32000)},
@@ -84,6 +106,7 @@ void read_model(JobBuilder& builder) {
   for (const ModelName& row : model_names())
     if (row.name == word) preset = row.preset;
   builder.model(preset, word, kName);
+  tell_counted_as(builder, {kScale, "1", "the model of a name is counted at its own size"});
   const bool over = settings.boolean("override_model_config").value_or(false);
   for (const std::string_view key : kShape)
     if (const Setting* setting = settings.get(key); setting != nullptr && !over && !is_yaml(setting->place.file))

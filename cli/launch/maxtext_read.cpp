@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/launch/dialect.hpp"
+#include "cli/launch/formats.hpp"
 #include "cli/launch/maxtext.hpp"
 #include "cli/launch/shell.hpp"
 #include "cli/launch/unread.hpp"
@@ -18,6 +19,9 @@
 
 namespace plan {
 namespace {
+
+/// The key under which a file is named that another lies over and that could not be opened.
+constexpr std::string_view kMissing = "base_config that is not there";
 
 std::string_view stated(const Settings& settings, std::string_view axis, std::string& buffer) {
   buffer = maxtext::key_of("ici", axis);
@@ -241,6 +245,27 @@ bool is_given(std::string_view name, std::span<const LaunchSource> given) {
   return std::any_of(given.begin(), given.end(), [&](const LaunchSource& file) { return file.path.ends_with(base); });
 }
 
+/// A file over the one that its `base_config` names, and that over its own (pyconfig.py: beside it, else in configs/).
+/// base.yml's values are MaxText's defaults where there is none; what another states is not known then.
+// Files are no deeper than kDeepest.
+Result<Settings> settings_of_file(const LaunchSource& file, int depth = 0) {  // NOLINT(misc-no-recursion)
+  constexpr int kDeepest = 8;
+  constexpr std::string_view kBase = "base_config";
+  Result<Settings> own = settings_of_yaml(file);
+  const std::string name = own ? own->text(kBase).value_or("") : "";
+  if (name.empty() || name == "none") return own;
+  const std::optional<LaunchSource> below = beside(file, name);
+  if (depth < kDeepest && below && below->path != file.path && is_maxtext(*below)) {
+    Result<Settings> out = settings_of_file(*below, depth + 1);
+    if (out) out->append(*own);
+    return out;
+  }
+  if (!name.ends_with("base.yml"))
+    own->add(
+        {.key = std::string(kMissing), .value = name, .items = {}, .list = false, .place = own->get(kBase)->place});
+  return own;
+}
+
 /// `python3 -m maxtext.trainers.pre_train.train base.yml key=value ...`: the words over the file that it names.
 Result<Settings> settings_of_script(const LaunchSource& source, std::span<const LaunchSource> given) {
   Settings all;
@@ -254,7 +279,7 @@ Result<Settings> settings_of_script(const LaunchSource& source, std::span<const 
       if (!named && (!word.text.starts_with('$') || word.text == "$@")) continue;
       const std::optional<LaunchSource> file = named ? beside(source, word.text) : std::nullopt;
       if (file) {
-        const Result<Settings> base = settings_of_yaml(*file);
+        const Result<Settings> base = settings_of_file(*file);
         if (!base) return fail(base.error());
         own.append(*base);
       } else if (!named || !(word.text.ends_with("base.yml") || is_given(word.text, given))) {
@@ -283,7 +308,7 @@ Result<Settings> settings_of_script(const LaunchSource& source, std::span<const 
 Result<LaunchJob> read_maxtext(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   Settings settings;
   for (const LaunchSource& file : files) {
-    Result<Settings> one = is_shell(file) ? settings_of_script(file, files) : settings_of_yaml(file);
+    Result<Settings> one = is_shell(file) ? settings_of_script(file, files) : settings_of_file(file);
     if (!one) return tl::unexpected(one.error());
     settings.append(*one);
   }
@@ -303,6 +328,10 @@ Result<LaunchJob> maxtext::job_of(Settings& settings, std::string_view format, c
   if (hardware == "cpu") builder.unused("hardware", "`hardware: cpu`: it is counted as GPUs");
   if (hardware == "tpu") builder.job.hardware = "TPUs of a kind that no key names";
   maxtext::read_switches(builder);
+  if (const Setting* missing = settings.get(kMissing); missing != nullptr)
+    builder.unmodelled("not_used", fmt::format("{}: `base_config: {}` is not where the file has it: what it states is "
+                                               "not known, and MaxText's defaults stand in",
+                                               missing->where(), yaml::printable(missing->value)));
   read_unknown(builder);
   return builder.finish();
 }

@@ -116,12 +116,17 @@ constexpr std::pair<std::string_view, std::string_view> kWeighing[] = {
 
 /// Switches of the model's shape, which the model's name states where a file has one.
 constexpr std::pair<std::string_view, std::string_view> kShape[] = {
-    {"global_parameter_scale", "1"}, {"mlp_activations", "silu gelu linear"},
-    {"attention_output_dim", "-1"},  {"global_head_dim", "0"},
-    {"global_num_kv_heads", "0"},    {"first_num_dense_layers", "0"},
-    {"shared_experts", "0"},         {"interleave_moe_layer_step", "1"},
-    {"moe_expert_input_dim", "-1"},  {"trainable_position_size", "-1"},
-    {"mtp_num_layers", "0"},         {"inhomogeneous_layer_cycle_interval", "1"},
+    {"mlp_activations", "silu gelu linear"},
+    {"attention_output_dim", "-1"},
+    {"global_head_dim", "0"},
+    {"global_num_kv_heads", "0"},
+    {"first_num_dense_layers", "0"},
+    {"shared_experts", "0"},
+    {"interleave_moe_layer_step", "1"},
+    {"moe_expert_input_dim", "-1"},
+    {"trainable_position_size", "-1"},
+    {"mtp_num_layers", "0"},
+    {"inhomogeneous_layer_cycle_interval", "1"},
 };
 
 void tell_weighing(JobBuilder& builder, std::span<const std::pair<std::string_view, std::string_view>> rows) {

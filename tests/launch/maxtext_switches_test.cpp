@@ -22,6 +22,52 @@ LaunchJob with(const std::string& line) { return job_of("job.yml", kJob + line +
 
 }  // namespace
 
+TEST_CASE("a configuration lies over the one that its base_config names, and tells where there is none") {
+  const Files files;
+  files.folder.write("base.yml", "base_config: \"\"\nper_device_batch_size: 12\nmax_target_length: 2048\n");
+  files.folder.write("mid.yml", "base_config: base.yml\nmax_target_length: 1024\nici_fsdp_parallelism: 8\n");
+  const std::string name = "model_name: llama2-7b\n";
+  const auto read = [&](const std::string& text) {
+    const Result<LaunchJob> job = files.read("own.yml", text + name, on(8));
+    REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+    return *job;
+  };
+  const LaunchJob job = read("base_config: mid.yml\nper_device_batch_size: 4\n");
+  CHECK(job.training->seq == 1024);
+  CHECK(job.training->global_batch == 32);
+  CHECK_FALSE(names(job.unused, "base_config"));
+  CHECK(names(read("base_config: other.yml\nper_device_batch_size: 4\n").unused, "other.yml"));
+  CHECK_FALSE(names(read("base_config: own.yml\nper_device_batch_size: 4\n").unused, "deep"));  // its own base
+}
+
+TEST_CASE("global_parameter_scale doubles heads and feed-forward, width and layers in turn") {
+  // tests/published/runs/maxtext.csv: the shapes of MaxText's published 16B to 128B and of what lies between.
+  struct Row {
+    int scale, layers, hidden, ffn, heads;
+  };
+  for (const Row& row : {Row{1, 16, 2048, 7168, 16}, Row{2, 16, 2048, 14336, 32}, Row{4, 16, 4096, 14336, 32},
+                         Row{8, 32, 4096, 14336, 32}, Row{16, 32, 4096, 28672, 64}, Row{32, 32, 8192, 28672, 64},
+                         Row{64, 64, 8192, 28672, 64}, Row{128, 64, 8192, 57344, 128}}) {
+    CAPTURE(row.scale);
+    const LaunchJob job = job_of("s.yml",
+                                 "base_config: base.yml\nper_device_batch_size: 2\nbase_emb_dim: 2048\n"
+                                 "ici_fsdp_parallelism: 8\nglobal_parameter_scale: " +
+                                     std::to_string(row.scale) + "\n");
+    REQUIRE(job.model);
+    CHECK(job.model->depth() == row.layers);
+    CHECK(job.model->hidden == row.hidden);
+    CHECK(job.model->kinds.front().dense.width == row.ffn);
+    CHECK(job.model->kinds.front().attention.heads == row.heads);
+    CHECK_FALSE(names(job.unused, "global_parameter_scale"));
+  }
+  CHECK(error_of("t.yml", "base_config: base.yml\nbase_emb_dim: 2048\nglobal_parameter_scale: 3\n") == "wrong_value");
+  CHECK(names(job_of("n.yml",
+                     "base_config: base.yml\nmodel_name: llama2-7b\nici_fsdp_parallelism: 8\n"
+                     "per_device_batch_size: 2\nglobal_parameter_scale: 2\n")
+                  .unused,
+              "global_parameter_scale"));
+}
+
 TEST_CASE("MaxText's formats, kernels, dropout and task are honoured") {
   const Training usual = *with("").training;
   CHECK(usual.master_bytes == 4);
@@ -147,8 +193,8 @@ TEST_CASE("a configuration without a model's name is the model of its dimensions
   REQUIRE(sparse.model);
   CHECK(sparse.model->moe());
   CHECK(names(job_of("job.yml", layout + shape + "decoder_block: gemma4\n", on(8)).unused, "decoder_block"));
-  for (const std::string line : {"global_parameter_scale: 4", "mlp_activations: [\"relu\"]", "shared_experts: 1",
-                                 "attention_output_dim: 8", "mtp_num_layers: 1"}) {
+  for (const std::string line :
+       {"mlp_activations: [\"relu\"]", "shared_experts: 1", "attention_output_dim: 8", "mtp_num_layers: 1"}) {
     CAPTURE(line);
     CHECK(names(job_of("job.yml", layout + shape + line + "\n", on(8)).unused, line.substr(0, line.find(':'))));
   }
