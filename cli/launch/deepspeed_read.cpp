@@ -238,6 +238,13 @@ void read_batch(JobBuilder& builder, Degrees d, bool other_gpus) {
     builder.fix(&Fixed::dp, *d.dp, "");
   }
   if (!micro && batch && d.dp && steps.value_or(1) <= *batch) micro = *batch / *d.dp / steps.value_or(1);
+  if (micro == 0)
+    return builder.errors.push_back(
+        {"does_not_divide",
+         fmt::format("{}: `train_batch_size` is {}, which leaves {} data ranks less than a sequence each",
+                     settings.where(kBatch), *batch, *d.dp),
+         {"it is the micro-batch times the steps times the ranks"},
+         {}});
   if (micro && *micro > 0 && *micro <= kMostRanks) builder.job.fixed.micro_batch = static_cast<int>(*micro);
   if (micro && !open && (settings.states(kMicro) || settings.states(kMicroArgument) || batch))
     builder.origin("micro_batch", fmt::format("{}", *micro), stated(settings, kMicro, kMicroArgument));

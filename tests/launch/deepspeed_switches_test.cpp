@@ -303,3 +303,14 @@ TEST_CASE("a stage that is left to accelerate is its default, and said to be") {
   CHECK_FALSE(
       files.read("no.json", R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": "most"}})"));
 }
+
+TEST_CASE("a batch that leaves its ranks less than a sequence each is refused, whoever says how many ranks there are") {
+  const std::string text =
+      "{\"train_batch_size\": 32, \"gradient_accumulation_steps\": 1, \"zero_optimization\": {\"stage\": 1}}\n";
+  CHECK(plan::launching::error_of("ds.json", text, plan::launching::on(64)) == "does_not_divide");
+  for (const int gpus : {8, 16, 32}) {
+    const LaunchJob job = plan::launching::job_of("ds.json", text, plan::launching::on(gpus));
+    CHECK(job.training->global_batch == 32);
+    CHECK(job.fixed.micro_batch == 32 / gpus);
+  }
+}
