@@ -214,15 +214,14 @@ void check_words(JobBuilder& builder) {
 
 void hugging_face::read_processes(JobBuilder& builder, const LaunchFacts& facts) {
   Settings& settings = builder.settings;
-  const bool flag = settings.states(kProcessesFlag);  // which wins
-  const std::string word = settings.text(kProcessesFlag).value_or("");
+  const std::string_view key = settings.states(kProcessesFlag) ? kProcessesFlag : kProcesses;  // the flag wins
+  const std::string word = settings.text(key).value_or("");
   if (facts.total > 0) return;
-  if (flag && word.find_first_of("$`") != std::string::npos) {
+  if (word.find_first_of("$`") != std::string::npos) {
     if (builder.job.gpus == 0)
-      builder.unused(kProcessesFlag, fmt::format("`{}` is not known, and it goes over what a file says", word));
+      builder.unused(key, fmt::format("`{}` is not known, and it goes over what a file says", word));
     return;
   }
-  const std::string_view key = flag ? kProcessesFlag : kProcesses;
   if (const int processes = builder.degree(key, 0); processes > 0) builder.gpus(processes, key);
 }
 

@@ -11,8 +11,8 @@
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/launcher_commands.hpp"
 #include "cli/launch/manifests.hpp"
+#include "cli/launch/named_files.hpp"
 #include "cli/launch/other_tools.hpp"
-#include "cli/launch/overlays.hpp"
 #include "cli/launch/pooled_write.hpp"
 #include "cli/launch/script_words.hpp"
 #include "cli/launch/shell.hpp"
@@ -126,61 +126,6 @@ std::optional<std::size_t> format_of(const LaunchSource& source) {
   LaunchSource whole = source;
   for (const auto& [path, text] : follow_script(source).called) whole.text += "\n" + text;
   return whole.text.size() > source.text.size() ? own_format(whole) : own;
-}
-
-/// What a command of no known tool says beside the file that it names: its words may lie over the file's.
-std::optional<std::string> unread_words(const ShellCommand& command, const ShellWord& file,
-                                        const std::set<std::size_t>& taken) {
-  constexpr std::string_view kNaming[] = {"--config", "--job.config", "--deepspeed_config", "--include"};
-  constexpr std::size_t kMostShown = 24;
-  std::string shown;
-  std::size_t count = 0;
-  const std::vector<ShellWord>& words = command.words;
-  std::size_t first = 1;  // behind the program: the launcher's own options say nothing of the job
-  for (std::size_t i = 0; i + 1 < words.size() && first == 1; ++i)
-    if (words[i].text.ends_with(".py") || words[i].text == "-m") first = i + 1;
-  for (std::size_t i = first; i < words.size(); ++i) {
-    const ShellWord& word = words[i];
-    const bool flag = word.text.starts_with("--"), sets = word.text.find('=') != std::string::npos;
-    const bool naming = std::any_of(std::begin(kNaming), std::end(kNaming),
-                                    [&](std::string_view start) { return word.text.starts_with(start); });
-    if (taken.count(i) > 0) continue;
-    const bool harmless = flag && sounds_harmless(word.text.substr(2, word.text.find('=') - 2));
-    if ((!flag && !sets) || naming || harmless || word.text == file.text || ++count > kMostShown) continue;
-    shown += fmt::format("{}`{}`", shown.empty() ? "" : ", ", yaml::printable(word.text));
-  }
-  if (count == 0) return std::nullopt;
-  return fmt::format("line {}: the file `{}` is read, and the other words of the command are not: {}{}",
-                     command.words.front().line, yaml::printable(file.text), shown, count > kMostShown ? ", ..." : "");
-}
-
-/// Files that a script's command names and that a reader knows: `--config run.toml`, `--config_file accelerate.yaml`.
-/// @return the scripts that name one
-std::set<std::string> add_named_files(std::vector<LaunchSource>& files) {
-  std::set<std::string> naming;
-  constexpr std::size_t kMostNamed = 8;
-  const std::size_t given = files.size();
-  for (std::size_t i = 0; i < given; ++i) {
-    if (!is_shell(files[i]) || format_of(files[i])) continue;
-    for (const ShellCommand& command : follow_script(files[i]).commands)
-      for (const ShellWord& word : trains_nothing(command) ? std::vector<ShellWord>() : command.words) {
-        const std::string name =
-            word.text.substr(word.text.find('=') == std::string::npos ? 0 : word.text.find('=') + 1);
-        const bool config =
-            name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".toml") || name.ends_with(".json");
-        if (!config || files.size() >= given + kMostNamed) continue;
-        std::optional<LaunchSource> named = beside(files[i], name);
-        const auto same = [&](const LaunchSource& file) { return named && file.path.ends_with(named->path); };
-        if (named && !std::any_of(files.begin(), files.end(), same) && format_of(*named)) {
-          const std::set<std::size_t> taken = lay_over(command, files[i].path, *named);
-          files.push_back(std::move(*named));
-          naming.insert(files[i].path);
-          if (std::optional<std::string> text = unread_words(command, word, taken))
-            files[i].notes.push_back(std::move(*text));
-        }
-      }
-  }
-  return naming;
 }
 
 /// Files of each format, in the order of the table; files that only launchers or models understand are left out.
@@ -313,7 +258,8 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
       if (std::optional<LaunchSource> script = script_of_manifest(source)) source = std::move(*script);
   for (const LaunchSource& source : files)
     if (std::optional<Error> error = broken_command(source)) return fail(std::move(*error));
-  const std::set<std::string> naming = add_named_files(files);
+  const std::set<std::string> naming =
+      add_named_files(files, [](const LaunchSource& file) { return format_of(file).has_value(); });
   LaunchFacts facts = launcher_facts(files);
   facts.total = context.gpus;
   facts.megatron = context.megatron;

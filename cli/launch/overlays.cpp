@@ -1,11 +1,12 @@
 // What commands lay over the configuration files that they name. Ways of each program: torchtitan 0.2 config/manager.py
-// (tyro), LLaMA-Factory 0.9 hparams/parser.py (OmegaConf), torchtune 0.6 config/_parse.py, Composer's launcher.
-// Tested by tests/launch/overlays_test.cpp.
+// (tyro), LLaMA-Factory 0.9 hparams/parser.py (OmegaConf), torchtune 0.6 config/_parse.py, Composer's launcher, TRL's
+// TrlParser (scripts/utils.py), accelerate 1.15 commands/launch.py. Tested by tests/launch/overlays_test.cpp.
 #include "cli/launch/overlays.hpp"
 
 #include <algorithm>
 #include <cctype>
 
+#include "cli/launch/hugging_face.hpp"
 #include "cli/launch/megatron_flags.hpp"
 #include "formulas/words.hpp"
 #include "presets/suggest.hpp"
@@ -13,16 +14,50 @@
 namespace plan {
 namespace {
 
-enum class Way { None, Flags, Pairs };
+/// `--section.key value`, `key=value`, `--key value` behind the program, or flags of accelerate's before it.
+enum class Way { None, Flags, Pairs, Arguments, Launcher };
 
-/// How the program of a command takes them.
-Way way_of(const ShellCommand& command) {
+/// How the program of a command takes them, by its name or by whose file it is.
+Way way_of(const ShellCommand& command, const LaunchSource& file) {
+  using hugging_face::Kind;
+  bool accelerate = false, factory = false, recipe = false;
   for (const ShellWord& word : command.words) {
     const std::string base(base_name(word.text));
     if (word.text.starts_with("--job.config")) return Way::Flags;
     if (base == "llamafactory-cli" || base == "lmf" || base == "tune" || base == "composer") return Way::Pairs;
+    accelerate |= base == "accelerate";
+    factory |= base == "train.py" || base == "launcher.py" || base.starts_with("llamafactory.");
+    recipe |= word.text.find("recipes/") != std::string::npos && base.ends_with(".py");
   }
-  return Way::None;
+  const Kind kind = hugging_face::kind_of(file);
+  if (kind == Kind::Accelerate) return accelerate ? Way::Launcher : Way::None;
+  if (kind == Kind::Torchtune) return recipe ? Way::Pairs : Way::None;
+  if (kind != Kind::Trainer) return Way::None;
+  if (!mentions(file, "finetuning_type:") && !mentions(file, "cutoff_len:")) return Way::Arguments;
+  return factory ? Way::Pairs : Way::None;
+}
+
+/// Where the program's own words start: behind its file, or behind the module's name.
+std::size_t behind_program(const std::vector<ShellWord>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i].text.ends_with(".py")) return i + 1;
+    if (words[i].text == "-m") return std::min(i + 2, words.size());
+  }
+  return words.size();
+}
+
+/// Flags of accelerate's launcher that say something of the job, under the names of its file; empty: none.
+std::string launcher_key(const std::string& key) {
+  constexpr std::string_view kTop[] = {"num_processes", "num_machines", "mixed_precision"};
+  constexpr std::string_view kDeepSpeed[] = {"zero_stage", "offload_optimizer_device", "offload_param_device",
+                                             "gradient_accumulation_steps"};
+  if (std::find(std::begin(kTop), std::end(kTop), key) != std::end(kTop)) return key;
+  if (std::find(std::begin(kDeepSpeed), std::end(kDeepSpeed), key) != std::end(kDeepSpeed))
+    return "deepspeed_config." + key;
+  for (const std::string_view section : {"fsdp", "parallelism_config", "dynamo"})
+    if (key.starts_with(std::string(section) + "_"))
+      return std::string(section) + (section.ends_with("config") ? "." : "_config.") + key;
+  return {};
 }
 
 bool is_key(std::string_view text) {
@@ -51,36 +86,75 @@ bool asks_for_mca(const ShellCommand& command) {
   return word == "1" || word == "true" || word == "y";
 }
 
+/// A flag with its value, which may be a word of its own, or a switch.
+struct Flag {
+  std::string key{};
+  std::optional<std::string> value{};
+  std::size_t words = 1;
+};
+
+Flag flag_at(const std::vector<ShellWord>& words, std::size_t i) {
+  const std::string_view text = std::string_view(words[i].text).substr(2);
+  const std::size_t equals = text.find('=');
+  Flag flag{with_underscores(text.substr(0, equals)), {}, 1};
+  if (equals != std::string_view::npos)
+    flag.value = text.substr(equals + 1);
+  else if (i + 1 < words.size() && !words[i + 1].text.starts_with("--"))
+    flag.value = words[i + 1].text, flag.words = 2;
+  return flag;
+}
+
+/// The file's own key for a flag that the program or its launcher lays over it; empty: the flag says nothing of it.
+std::string key_of(const Flag& flag, Way way) {
+  const bool dotted = flag.key.find('.') != std::string::npos;
+  if (!is_key(flag.key)) return {};
+  if (way == Way::Flags) return dotted && !flag.key.starts_with("job.config") ? flag.key : "";
+  if (way == Way::Launcher) return launcher_key(flag.key);
+  return flag.key == "config" ? "" : flag.key;
+}
+
+void take_flags(const ShellCommand& command, const std::string& script, Way way, LaunchSource& file,
+                std::set<std::size_t>& taken) {
+  const std::vector<ShellWord>& words = command.words;
+  const std::size_t program = behind_program(words);
+  const std::size_t from = way == Way::Arguments ? program : 0, to = way == Way::Launcher ? program : words.size();
+  for (std::size_t i = from; i < to; ++i) {
+    if (!words[i].text.starts_with("--")) continue;
+    const Flag flag = flag_at(words, i);
+    const std::string key = key_of(flag, way);
+    // How many processes there are is not the file's to say where its launcher is told, whatever that is.
+    const bool open = flag.value && is_open(*flag.value) && key != "num_processes";
+    if (key.empty() || open) continue;
+    const Place place{.file = script, .line = words[i].line, .column = 1, .length = 1, .text = {}};
+    file.overlays.push_back(flag.value ? Overlay{key, *flag.value, place} : switched(key, place));
+    for (std::size_t word = 0; word < flag.words; ++word) taken.insert(i + word);
+  }
+}
+
+void take_pairs(const ShellCommand& command, const std::string& script, LaunchSource& file,
+                std::set<std::size_t>& taken) {
+  for (std::size_t i = 0; i < command.words.size(); ++i) {
+    const ShellWord& word = command.words[i];
+    const std::size_t equals = word.text.find('=');
+    const std::string key = with_underscores(word.text.substr(0, equals));
+    if (word.text.starts_with("--") || equals == std::string::npos || !is_key(key)) continue;
+    if (is_open(std::string_view(word.text).substr(equals))) continue;
+    file.overlays.push_back({key, word.text.substr(equals + 1), {script, word.line, 1, 1, {}}});
+    taken.insert(i);
+  }
+}
+
 }  // namespace
 
 std::set<std::size_t> lay_over(const ShellCommand& command, const std::string& script, LaunchSource& file) {
   std::set<std::size_t> taken;
-  const Way way = way_of(command);
-  const std::vector<ShellWord>& words = command.words;
+  const Way way = way_of(command, file);
   if (way == Way::Pairs && asks_for_mca(command))
-    file.overlays.push_back({"use_mca", "true", {script, words.front().line, 1, 1, {}}});
-  for (std::size_t i = 0; i < words.size() && way != Way::None; ++i) {
-    std::string_view text = words[i].text;
-    const Place place{.file = script, .line = words[i].line, .column = 1, .length = 1, .text = {}};
-    if ((way == Way::Flags) != text.starts_with("--")) continue;
-    text.remove_prefix(way == Way::Flags ? 2 : 0);
-    const std::size_t equals = text.find('=');
-    const std::string key = with_underscores(text.substr(0, equals));
-    const bool dotted = key.find('.') != std::string::npos && !key.starts_with("job.config");
-    if (!is_key(key) || (way == Way::Flags && !dotted)) continue;
-    if (equals != std::string_view::npos) {
-      if (is_open(text.substr(equals))) continue;
-      file.overlays.push_back({key, std::string(text.substr(equals + 1)), place});
-    } else if (way == Way::Flags) {
-      const bool valued = i + 1 < words.size() && !words[i + 1].text.starts_with("--");
-      if (valued && is_open(words[i + 1].text)) continue;
-      file.overlays.push_back(valued ? Overlay{key, words[i + 1].text, place} : switched(key, place));
-      if (valued) taken.insert(i + 1);
-    } else {
-      continue;
-    }
-    taken.insert(i);
-  }
+    file.overlays.push_back({"use_mca", "true", {script, command.words.front().line, 1, 1, {}}});
+  if (way == Way::Pairs)
+    take_pairs(command, script, file, taken);
+  else if (way != Way::None)
+    take_flags(command, script, way, file, taken);
   return taken;
 }
 

@@ -83,6 +83,46 @@ TEST_CASE("LLaMA-Factory's and torchtune's pairs lie over the file that they sta
   CHECK(tuned.training->seq == 4096);
   CHECK(tuned.training->lora.rank == 32);
   CHECK(tuned.unused.size() == tune("").unused.size());
+  const LaunchJob recipe = started(
+      "t.yaml", kTune,
+      "torchrun --nnodes 2 --nproc_per_node 8 recipes/lora_finetune_distributed.py --config t.yaml batch_size=4");
+  CHECK(recipe.fixed.micro_batch == 4);
+}
+
+TEST_CASE("pairs and flags lie over the files of programs that accelerate starts, and its launcher's over its own") {
+  const std::string sharding =
+      "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\nnum_machines: 1\n"
+      "num_processes: 8\nfsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n";
+  const std::string trl =
+      "model_name_or_path: meta-llama/Meta-Llama-3-8B\nper_device_train_batch_size: 2\nmax_length: 4096\nbf16: true\n"
+      "gradient_accumulation_steps: 1\n";
+  const auto run = [&](const std::string& arguments, const std::string& launcher, const std::string& words) {
+    const Files files;
+    files.folder.write("acc.yaml", sharding);
+    files.folder.write("job.yaml", arguments);
+    const Result<LaunchJob> job =
+        files.read("run.sh", "#!/bin/bash\naccelerate launch --config_file acc.yaml " + launcher + words + "\n");
+    REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
+    return *job;
+  };
+  CHECK(run(trl, "", " sft.py --config job.yaml").gpus == 8);
+  const LaunchJob job = run(trl, "--num_processes 16 --num_machines=2 --fsdp_reshard_after_forward false",
+                            " sft.py --config job.yaml --max_length 8192 --gradient_accumulation_steps=4");
+  CHECK(job.gpus == 16);
+  CHECK(job.fixed.zero == 2);
+  CHECK(job.training->seq == 8192);
+  CHECK(job.training->global_batch == 2 * 4 * 16);
+  CHECK_FALSE(names(job.unused, "other words"));
+  const LaunchJob factory = run(kFactory, "", " src/train.py job.yaml per_device_train_batch_size=4 cutoff_len=8192");
+  CHECK(factory.fixed.micro_batch == 4);
+  CHECK(factory.training->seq == 8192);
+  CHECK_FALSE(names(factory.unused, "other words"));
+  const LaunchJob own = run(kFactory, "", " prog.py job.yaml cutoff_len=8192");  // whose way is not known
+  CHECK(own.training->seq == 2048);
+  CHECK(names(own.unused, "`acc.yaml` and `job.yaml`"));
+  const LaunchJob open = run(trl, "--num_processes \"$(nvidia-smi -L | wc -l)\"", " sft.py --config job.yaml");
+  CHECK(open.gpus == 0);
+  CHECK(names(open.unused, "num_processes"));
 }
 
 TEST_CASE("a script that states no GPUs and names a file is that file's job") {
