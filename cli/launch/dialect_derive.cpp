@@ -236,7 +236,9 @@ void derive_swift(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& arg
   for (const char* key : {"tuner_type", "train_type"}) {
     const std::string word = word_of(keys, key);
     if (word.starts_with("lora")) adapters(keys, key, "lora_rank", 8, word_of(keys, "quant_bits") == "4", args);
-    if (!word.empty() && word != "full" && word != "lora" && word != "lora_llm")
+    if (word == "lora_llm")
+      unused(keys, key, args, "parts beside the language model that are trained whole are not counted");
+    else if (!word.empty() && word != "full" && word != "lora")
       unused(keys, key, args, fmt::format("`{}` is counted as {}", word, word.starts_with("lora") ? "lora" : "full"));
   }
   for (const char* key : {"rlhf_type", "ref_model"})

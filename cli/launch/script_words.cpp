@@ -109,9 +109,9 @@ const ShellCommand* training_command(const Script& script) {
 
 bool trains_nothing(const ShellCommand& command) {
   constexpr std::string_view kTrains[] = {"train", "tune", "sft", "ppo", "grpo", "dpo"};
-  constexpr std::string_view kOther[] = {"generat", "decode",  "infer",   "eval",   "convert", "ckpt",
-                                         "checker", "server",  "serve",   "export", "merge",   "download",
-                                         "to_hf",   "preproc", "tokeniz", "annotat"};
+  constexpr std::string_view kOther[] = {"generat", "decode",  "infer",   "eval",    "convert", "ckpt",
+                                         "checker", "server",  "serve",   "export",  "merge",   "download",
+                                         "to_hf",   "preproc", "tokeniz", "annotat", "quantize"};
   const std::size_t behind = behind_program(command.words);
   std::string_view program = command.words[behind - 1].text;
   if (program.ends_with(".py")) program.remove_suffix(3);

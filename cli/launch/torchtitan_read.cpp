@@ -268,7 +268,9 @@ void read_model(JobBuilder& builder, std::string_view family, std::string_view f
 void read_experts(JobBuilder& builder, const Degrees& d) {
   const int etp = builder.degree("parallelism.expert_tensor_parallel_degree", 1);
   const bool moe = !builder.job.model || builder.job.model->moe();
-  builder.fix(&Fixed::ep, moe ? d.ep : 1, "parallelism.expert_parallel_degree");
+  constexpr std::string_view kDegree = "parallelism.expert_parallel_degree";
+  builder.fix(&Fixed::ep, moe ? d.ep : 1, kDegree);
+  if (!moe && d.ep > 1) builder.unused(kDegree, "the model has no experts, whose ranks it would be");
   // Without expert parallelism the tensor-parallel ranks split each expert.
   if (moe && d.ep == 1)
     builder.fix(&Fixed::etp, d.tp, "");

@@ -38,6 +38,15 @@ void tell_frozen(JobBuilder& builder) {
 }  // namespace
 
 void tell_parts(JobBuilder& builder) {
+  // torchtune's models of several parts say of each how it is trained.
+  for (const auto& [key, what] :
+       {std::pair{"args.model.decoder_trainable", "the language model is counted as trained"},
+        std::pair{"args.model.encoder_trainable", "a tower that is trained is not counted"},
+        std::pair{"args.model.fusion_trainable", "layers that join a tower to the model are not counted"}}) {
+    const std::string word = lowered(builder.settings.text(key).value_or(""));
+    const bool frozen = word == "frozen", decoder = std::string_view(key).find("decoder") != std::string_view::npos;
+    if (!word.empty() && frozen == decoder) builder.unused(key, what);
+  }
   if (!builder.training.adapters()) tell_frozen(builder);  // beside adapters it is meant to be
   std::vector<std::string> towers;
   for (const Setting& setting : builder.settings.all())

@@ -93,6 +93,17 @@ TEST_CASE("settings that are counted in one way only are named, in every tool's 
     CHECK(told(rl, replaced(kNemoRl, "    enabled: true\n", std::string("    enabled: true\n") + line)) == 1);
 }
 
+TEST_CASE("ms-swift's adapters of the language model alone leave its other parts trained, which is told") {
+  const auto with = [](const std::string& tuner) {
+    return job_of("swift.sh",
+                  "NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-VL-8B-Instruct --dataset x --tuner_type " + tuner +
+                      " --micro_batch_size 1 --global_batch_size 8 --max_length 2048\n");
+  };
+  CHECK(with("lora_llm").training->task == Task::Lora);
+  CHECK(names(with("lora_llm").unused, "tuner_type"));
+  CHECK_FALSE(names(with("lora").unused, "tuner_type"));
+}
+
 TEST_CASE("verl's FSDP: groups that share weights, what is gathered twice, and the weights that are stepped on") {
   const std::string config = " actor_rollout_ref.actor.fsdp_config.";
   const auto job = [](const std::string& more) { return read({"verl.sh", kVerl + more}); };

@@ -57,7 +57,7 @@ TEST_CASE("one assignment in many spellings is one job") {
         "config.parallelism = ParallelismConfig(tensor_parallel_degree=2)",
         "config.parallelism = dataclasses.replace(config.parallelism, tensor_parallel_degree=2)",
         "config.parallelism.tensor_parallel_degree, steps = 2, 1",
-        "p = config.parallelism\n    p.tensor_parallel_degree = p.expert_parallel_degree = 2",
+        "p = config.parallelism\n    p.tensor_parallel_degree = p.expert_tensor_parallel_degree = 2",
         "config.parallelism.tensor_parallel_degree = 4 // 2",
         "config.parallelism.tensor_parallel_degree = (1 + 1)",
         "config.parallelism.tensor_parallel_degree = \\\n        2",

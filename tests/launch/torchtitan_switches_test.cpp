@@ -190,3 +190,16 @@ TEST_CASE("a converter that nobody knows is named") {
                       [](const Note& note) { return note.code == "unknown_converter"; }) == named);
   }
 }
+
+TEST_CASE("a degree of experts is told where the model has none") {
+  const auto told = [](const std::string& family, const std::string& flavor) {
+    const LaunchJob job = plan::launching::job_of("run.toml", toml({{"model.name", family},
+                                                                    {"model.flavor", flavor},
+                                                                    {"training.local_batch_size", "4"},
+                                                                    {"training.seq_len", "4096"},
+                                                                    {"parallelism.expert_parallel_degree", "8"}}));
+    return plan::launching::names(job.unused, "expert_parallel_degree");
+  };
+  CHECK(told("\"llama3\"", "\"8B\""));
+  CHECK_FALSE(told("\"deepseek_v3\"", "\"671B\""));
+}

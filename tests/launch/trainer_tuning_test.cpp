@@ -252,4 +252,18 @@ TEST_CASE("programs' own names for recomputation and ZeRO's stage count") {
   CHECK(names(staged.unused, "num_learners_per_node"));
 }
 
+TEST_CASE("torchtune's parts of a model are told where each is trained otherwise than counted") {
+  const auto told = [](const std::string& part, const std::string& word) {
+    const std::string text = replaced(kTorchtune.text, "model:\n", "model:\n  " + part + "_trainable: " + word + "\n");
+    return names(job_of(kTorchtune.file, text, on(8)).unused, part + "_trainable");
+  };
+  for (const char* word : {"frozen", "\"frozen\"", "lora", "full"}) {
+    CAPTURE(std::string(word));
+    const bool frozen = std::string(word).find("frozen") != std::string::npos;
+    CHECK(told("decoder", word) == frozen);
+    CHECK(told("encoder", word) == !frozen);
+    CHECK(told("fusion", word) == !frozen);
+  }
+}
+
 }  // namespace plan

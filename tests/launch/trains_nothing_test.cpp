@@ -18,7 +18,8 @@ TEST_CASE("a script whose program trains nothing is refused, and one that trains
                      "base_config: base.yml\nmodel_name: llama3.1-8b\nhardware: gpu\n"
                      "ici_fsdp_parallelism: 8\ndcn_data_parallelism: 1\nper_device_batch_size: 1\n");
   for (const char* program : {"MaxText/decode.py", "-m MaxText.decode", "MaxText/generate_param_only_checkpoint.py",
-                              "MaxText/tests/forward_pass_logit_checker.py", "MaxText/llama_or_mistral_ckpt.py"}) {
+                              "MaxText/tests/forward_pass_logit_checker.py", "MaxText/llama_or_mistral_ckpt.py",
+                              "MaxText/load_and_quantize_checkpoint.py"}) {
     CAPTURE(std::string(program));
     CHECK_FALSE(
         files.read("run.sh", fmt::format("#!/bin/bash\npython3 {} base.yml per_device_batch_size=2\n", program)));
