@@ -59,27 +59,32 @@ Problem on_gpus(const Problem& problem) {
   return job;
 }
 
+/// Asks each framework whose software the figures are not of, with its own, where no other one answers for certain.
+void ask_others(RunnableSearch& found, const Problem& problem, const Extent& extent) {
+  if (problem.framework != Framework::Any || certain(found.result)) return;
+  const FrameworkMask asked = wanted_frameworks(problem);
+  std::int64_t judged = found.judged;
+  for (const FrameworkRow& row : frameworks()) {
+    if (!named(row.framework) || (asked & framework_bit(row.framework)) != 0) continue;
+    if (!runs_on(row, problem.cluster.gpu.vendor) || drops_stated(problem, row)) continue;
+    RunnableSearch other{under(problem, row), {}};
+    other.result = find_layouts(other.problem, extent);
+    judged += other.result.judged;
+    if (answers_better(other, found)) found = std::move(other);
+  }
+  found.judged = judged;
+}
+
 RunnableSearch find_as_stated(const Problem& problem, const Extent& extent) {
   RunnableSearch found{problem, find_layouts(problem, extent)};
-  std::int64_t judged = found.result.judged;
-  if (problem.framework == Framework::Any && !certain(found.result)) {
-    const FrameworkMask asked = wanted_frameworks(problem);
-    for (const FrameworkRow& row : frameworks()) {
-      if (!named(row.framework) || (asked & framework_bit(row.framework)) != 0) continue;
-      if (!runs_on(row, problem.cluster.gpu.vendor) || drops_stated(problem, row)) continue;
-      RunnableSearch other{under(problem, row), {}};
-      other.result = find_layouts(other.problem, extent);
-      judged += other.result.judged;
-      if (answers_better(other, found)) found = std::move(other);
-    }
-  }
-  if (problem.framework == Framework::Any && found.result.ranking.best().empty() && !extent.certain) {
-    RunnableSearch paper{problem, {}, true};
-    paper.problem.framework = Framework::None;
-    paper.result = find_layouts(paper.problem, extent);
-    judged += paper.result.judged;
-    if (!paper.result.ranking.best().empty()) found = std::move(paper);
-  }
+  found.judged = found.result.judged;
+  ask_others(found, problem, extent);
+  if (problem.framework != Framework::Any || !found.result.ranking.best().empty() || extent.certain) return found;
+  RunnableSearch paper{problem, {}, true};
+  paper.problem.framework = Framework::None;
+  paper.result = find_layouts(paper.problem, extent);
+  const std::int64_t judged = found.judged + paper.result.judged;
+  if (!paper.result.ranking.best().empty()) found = std::move(paper);
   found.judged = judged;
   return found;
 }
@@ -102,13 +107,10 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
 RunnableSearch find_faster(const Problem& asked, Seconds slowest, std::int64_t families) {
   const Problem problem = on_gpus(asked);
   RunnableSearch found{problem, find_layouts(problem, {.families = families, .best_alone = true, .slowest = slowest})};
-  const bool others = problem.framework == Framework::Any && !found.result.slower;
   // Other frameworks are asked only where nothing of these fits, however slow.
-  if (!found.result.ranking.best().empty() || !others) return found;
-  RunnableSearch other = find_runnable(problem, {.families = families, .best_alone = true});
-  const bool good =
-      certain(other.result) && !other.nothing_runs && other.result.ranking.best().front().score.step_time <= slowest;
-  return good ? std::move(other) : std::move(found);
+  if (found.result.ranking.best().empty() && !found.result.slower)
+    ask_others(found, problem, {.families = families, .best_alone = true, .slowest = slowest, .certain = true});
+  return found;
 }
 
 namespace {

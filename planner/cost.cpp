@@ -103,8 +103,9 @@ CostModel::CostModel(const Problem& problem, const Split& split, CommonCosts* kn
   if (known != nullptr) known->turn_to(split);
   for (const Layer& kind : problem.model.kinds) {
     LayerBuilder builder(problem, split, nullptr, known);
-    until_experts(builder, known, [&] { builder.mixer(kind); });
-    builder.feed_forward(kind);
+    const bool experts = kind.ffn == Ffn::Moe;
+    until_experts(builder, known, [&] { experts ? builder.mixer(kind) : builder.layer(kind); });
+    if (experts) builder.feed_forward(kind);
     layers_.push_back(builder.cost());
     if (problem.training.offload.activations()) layers_.back().offloaded = offloaded_bytes(problem, split, kind);
     module_forward_.push_back(builder.modules());

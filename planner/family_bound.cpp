@@ -73,16 +73,16 @@ Seconds least_work(const LayerCost& cost) {
   return work.total() - work.ep + std::min(work.ep, cost.paired_ep);
 }
 
-LeastWork::LeastWork(const Problem& problem, const CostModel& costs, bool by_itself) {
+LeastWork::LeastWork(const CostModel& costs, std::span<const int> times, bool by_itself) {
   const auto work = by_itself ? work_alone : least_work;
   for (int kind = 0; kind < costs.kinds(); ++kind) layers.push_back(work(costs.layer(kind)));
   head = work(costs.head()), ends = work(costs.embedding()) + head;
   sum = ends;
-  for (const int kind : problem.model.layers) sum += layers[static_cast<std::size_t>(kind)];
+  for (std::size_t kind = 0; kind < layers.size(); ++kind) sum += times[kind] * layers[kind];
 }
 
-SplitWork::SplitWork(const Problem& problem, const CostModel& costs)
-    : least(problem, costs, false), alone(problem, costs, true) {
+SplitWork::SplitWork(const Problem& problem, const CostModel& costs, std::span<const int> times)
+    : least(costs, times, false), alone(costs, times, true) {
   const auto time = [&](const LayerCost& cost) {
     const bool hides = problem.training.stack.ep_overlap && cost.forward.ep > Seconds();
     const auto of = [&](const Phase& pass) {
@@ -91,14 +91,13 @@ SplitWork::SplitWork(const Problem& problem, const CostModel& costs)
     waiting = std::max(waiting, cost.waiting);
     return StageTime{of(cost.forward), of(cost.backward_input), cost.backward_weight.total()};
   };
-  const auto add = [&](const StageTime& one) {
-    whole.forward += one.forward, whole.backward_input += one.backward_input;
-    whole.backward_weight += one.backward_weight;
+  const auto add = [&](const StageTime& one, int often) {
+    whole.forward += often * one.forward, whole.backward_input += often * one.backward_input;
+    whole.backward_weight += often * one.backward_weight;
   };
-  std::vector<StageTime> kinds;  // of prediction modules alone, too: the head waits as long as they
-  for (int kind = 0; kind < costs.kinds(); ++kind) kinds.push_back(time(costs.layer(kind)));
-  for (const int kind : problem.model.layers) add(kinds[static_cast<std::size_t>(kind)]);
-  add(time(costs.embedding())), add(time(costs.head()));
+  // Kinds of prediction modules alone are asked, too: the head waits as long as they.
+  for (int kind = 0; kind < costs.kinds(); ++kind) add(time(costs.layer(kind)), times[static_cast<std::size_t>(kind)]);
+  add(time(costs.embedding()), 1), add(time(costs.head()), 1);
 }
 
 /// A split leaves a rank a layer less than the mean only where its ends weigh more, and by what layers do not divide:
@@ -234,10 +233,14 @@ ActivityMemory least_activity(const LeastActivity& under, int vp, int fewest, do
   return activity;
 }
 
-LeastTimes::LeastTimes(const Problem& problem)
-    : problem_(problem), layers_(problem.model.kinds.size()), slowest_(slowest_of(problem.gpus)) {
-  for (const int kind : problem.model.layers) ++layers_[static_cast<std::size_t>(kind)];
+std::vector<int> layers_of_kinds(const Model& model) {
+  std::vector<int> layers(model.kinds.size());
+  for (const int kind : model.layers) ++layers[static_cast<std::size_t>(kind)];
+  return layers;
 }
+
+LeastTimes::LeastTimes(const Problem& problem)
+    : problem_(problem), layers_(layers_of_kinds(problem.model)), slowest_(slowest_of(problem.gpus)) {}
 
 /// Layers do not divide: of those that take as long as one kind or longer, some rank holds a whole number, no less than
 /// the mean. Some rank holds the head, where not all share it.

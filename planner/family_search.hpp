@@ -50,9 +50,13 @@ struct Costed {
   double waiting = 0;     ///< share of any step of it, at most, that the GPUs wait for the host's launches
 };
 
-/// Times of one micro-batch under a split, with least_work() of each layer, or with nothing beside it.
+/// How many layers of each kind the model has, apart from prediction modules.
+[[nodiscard]] std::vector<int> layers_of_kinds(const Model& model);
+
+/// Times of one micro-batch under a split, with least_work() of each layer, or with nothing beside it. `times` are
+/// layers_of_kinds().
 struct LeastWork {
-  LeastWork(const Problem& problem, const CostModel& costs, bool by_itself);
+  LeastWork(const CostModel& costs, std::span<const int> times, bool by_itself);
   std::vector<Seconds> layers{};  ///< by kind
   Seconds head{};
   Seconds ends{};  ///< embedding and head
@@ -61,7 +65,7 @@ struct LeastWork {
 
 /// Both of a split.
 struct SplitWork {
-  SplitWork(const Problem& problem, const CostModel& costs);
+  SplitWork(const Problem& problem, const CostModel& costs, std::span<const int> times);
   LeastWork least, alone;
   double waiting = 0;  ///< largest of the layers'
   StageTime

@@ -28,7 +28,7 @@ struct PartOfLayer {
 class LayerBuilder;
 
 /// What splits of one problem have in common, each computed once: times of linears and of messages, and all but the
-/// feed-forward layers of splits that differ in their experts alone.
+/// experts of splits that differ in those alone.
 class CommonCosts {
  public:
   MessageTimes messages{};

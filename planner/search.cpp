@@ -47,21 +47,28 @@ bool all_behind(const Problem& problem, const Extent& extent, const Costed& fami
 
 /// Does anything that a wanted framework runs fit for certain? The smallest is asked first.
 bool anything_fits(const Problem& problem, const std::vector<Costed>& families) {
-  std::vector<const Costed*> smallest;
+  std::vector<const Costed*> left;
   for (const Costed& family : families)
-    if (family.costs != nullptr) smallest.push_back(&family);
-  std::stable_sort(smallest.begin(), smallest.end(), [](const Costed* a, const Costed* b) {
+    if (family.costs != nullptr) left.push_back(&family);
+  const auto smaller = [](const Costed* a, const Costed* b) {
     return std::tie(a->states, a->layout.micro_batch) < std::tie(b->states, b->layout.micro_batch);
-  });
+  };
   std::vector<FamilySearch> searches = searches_of(problem, false, true, {.best_alone = true});
   const Kept none(problem);
-  constexpr std::size_t kAtOnce = 8;
-  for (std::size_t start = 0; start < smallest.size(); start += kAtOnce) {
-    std::vector<char> fits(std::min(kAtOnce, smallest.size() - start));
-    in_parallel(fits.size(), static_cast<unsigned>(searches.size()), [&](std::size_t i, unsigned thread) {
-      fits[i] = !searches[thread].run(*smallest[start + i], none).kept.ranking.best().empty();
-    });
-    if (std::find(fits.begin(), fits.end(), 1) != fits.end()) return true;
+  auto at = left.begin();
+  // One of the first fits most often, and the rest need no order.
+  for (std::ptrdiff_t some = 16; at != left.end(); some = left.end() - at) {
+    const auto end = at + std::min(some, left.end() - at);
+    std::partial_sort(at, end, left.end(), smaller);
+    while (at != end) {
+      const auto count = std::min<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(searches.size()), end - at);
+      std::vector<char> fits(static_cast<std::size_t>(count));
+      in_parallel(fits.size(), static_cast<unsigned>(searches.size()), [&](std::size_t i, unsigned thread) {
+        fits[i] = !searches[thread].run(*at[static_cast<std::ptrdiff_t>(i)], none).kept.ranking.best().empty();
+      });
+      if (std::find(fits.begin(), fits.end(), 1) != fits.end()) return true;
+      at += count;
+    }
   }
   return false;
 }
@@ -231,7 +238,8 @@ SearchResult search_all(Way& base, bool at_risk, bool bounds, const Extent& exte
   }
   if (known) search_families(base, at_risk, bounds, extent, progress, next);
   Kept& kept = progress.kept;
-  found.ranking = std::move(kept.ranking), found.paper = std::move(kept.paper), found.front = std::move(kept.front);
+  if (!kept.ranking.best().empty()) found.paper = std::move(kept.paper);
+  found.ranking = std::move(kept.ranking), found.front = std::move(kept.front);
   found.near = near_of(kept.near), found.judged = progress.judged;
   if (extent.families == Extent{}.families && !extent.best_alone) {
     found.near_terms = terms_of_each(base.problem, found.near);
@@ -273,23 +281,60 @@ RealBytes usable_memory(const Problem& problem, bool at_risk) {
 
 namespace {
 
+/// May a wanted framework run any layout of these families, whatever it takes?
+bool some_run(const Problem& problem, const std::vector<Family>& families) {
+  Tally uncounted;
+  InnerSpace inner(problem);
+  const FrameworkMask wanted = wanted_frameworks(problem);
+  return std::any_of(families.begin(), families.end(), [&](const Family& family) {
+    FrameworkMask left = wanted;
+    for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
+      left = accepting(problem, family.layout, level, left);
+    if (left == 0) return false;
+    const std::vector<Pipelining> runs = enumerate_runs(problem, family.layout, uncounted, inner);
+    return std::any_of(runs.begin(), runs.end(), [&](const Pipelining& run) {
+      return accepting(problem, run_of(problem, family.layout, run), Level::Schedule, left) != 0;
+    });
+  });
+}
+
+/// Legal layouts of a job of which no wanted framework runs any: counted, and none is looked into.
+SearchResult count_alone(const Problem& problem, const std::vector<Family>& families, const Extent& extent) {
+  Way way(problem);
+  for (const Family& family : families) way.families.push_back({.layout = family.layout});
+  Progress progress(problem);
+  search_families(way, false, true, extent, progress);
+  SearchResult found;
+  found.stats = progress.stats, found.stats.pruned += progress.too_big;
+  found.stats.rejected = progress.tally.rows();
+  found.stats.legal = found.stats.pruned, found.stats.considered = found.stats.legal + progress.tally.total();
+  return found;
+}
+
+/// What may fit is no answer to who says how much has to stay free, nor to who wants it fast and certain.
+SearchResult search_certain_first(const Problem& problem, std::vector<Family> families, const Extent& extent,
+                                  bool bounds) {
+  if (bounds && !some_run(problem, families)) return count_alone(problem, families, extent);
+  Way base(problem);
+  base.families =
+      cost_families(problem, std::move(families), most_memory(problem, bounds), extent.slowest, base.splits);
+  SearchResult found = search_all(base, false, bounds, extent);
+  if (!found.ranking.best().empty()) return found;
+  const bool fast = extent.slowest < Seconds::infinity();
+  if (fast) found.slower = anything_fits(problem, base.families);
+  if (problem.headroom.bytes || problem.headroom.share || fast || extent.certain) return found;
+  const std::int64_t judged = found.judged;
+  Extent rest = extent;
+  if (rest.families != Extent{}.families) rest.families -= judged;
+  found = search_all(base, true, bounds, rest);
+  found.judged += judged;
+  return found;
+}
+
 SearchResult find(const Problem& problem, const Extent& extent, bool bounds) {
   Tally outer;
-  Way base(problem);
-  base.families = cost_families(problem, enumerate_families(problem, outer), most_memory(problem, bounds),
-                                extent.slowest, base.splits);
-  SearchResult found = search_all(base, false, bounds, extent);
-  // What may fit is no answer to who says how much has to stay free, nor to who wants it fast and certain.
-  const bool fast = extent.slowest < Seconds::infinity();
-  const bool stated = problem.headroom.bytes || problem.headroom.share;
-  if (found.ranking.best().empty() && fast) found.slower = anything_fits(problem, base.families);
-  if (found.ranking.best().empty() && !stated && !fast && !extent.certain) {
-    const std::int64_t judged = found.judged;
-    Extent rest = extent;
-    if (rest.families != Extent{}.families) rest.families -= judged;
-    found = search_all(base, true, bounds, rest);
-    found.judged += judged;
-  }
+  std::vector<Family> families = enumerate_families(problem, outer);
+  SearchResult found = search_certain_first(problem, std::move(families), extent, bounds);
   for (const Rejected& row : outer.rows()) {
     found.stats.considered += row.count;
     found.stats.rejected.push_back(row);

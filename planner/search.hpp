@@ -23,7 +23,7 @@ struct Kept {
 /// What a search found, before the reports are filled in.
 struct SearchResult {
   Ranking ranking{Objective::StepTime, 1};  ///< the first is the fastest that a wanted framework runs
-  Ranking paper{Objective::StepTime, 1};    ///< the fastest of all, whether or not anything runs it
+  Ranking paper{Objective::StepTime, 1};    ///< the fastest of all, whether or not anything runs it; none beside none
   std::vector<Candidate> near{};            ///< layouts that may be as fast as the first, itself among them
   std::vector<Terms> near_terms{};          ///< of their steps
   std::optional<Candidate> recommended{};   ///< the plainest of those that are as good as the first

@@ -31,9 +31,10 @@ std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> fa
   std::vector<std::pair<const Split*, Priced*>> each;
   for (auto& [split, costs] : splits) each.emplace_back(&split, &costs);
   std::vector<CommonCosts> known(thread_count(problem));
+  const std::vector<int> layers = layers_of_kinds(problem.model);
   in_parallel(each.size(), thread_count(problem), [&](std::size_t i, unsigned thread) {
     const auto& [split, costs] = each[i];
-    costs->work.emplace(problem, costs->costs.emplace(problem, *split, &known[thread]));
+    costs->work.emplace(problem, costs->costs.emplace(problem, *split, &known[thread]), layers);
   });
 
   const LeastTimes times(problem);

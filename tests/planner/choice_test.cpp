@@ -82,3 +82,31 @@ TEST_CASE(
   CHECK(activations >= oracle::at_least(5));
   CHECK(graphs >= oracle::at_least(5));
 }
+
+TEST_CASE("the fastest that is fast enough is that of the whole search, whichever framework's it is") {
+  std::mt19937 random(20261127);
+  int others = 0, none = 0, found = 0;
+  for (int i = 0; i < oracle::rounds(150); ++i) {
+    Problem problem = oracle::random_problem(random, 16);
+    problem.fixed = {}, problem.objective = Objective::StepTime, problem.top = 1, problem.pareto = false;
+    problem.framework = Framework::Any;
+    problem.cluster.gpu.memory = round_bytes((i % 3 == 0 ? 2 : 30) * kGiB);
+    CAPTURE(i);
+    const RunnableSearch whole = find_runnable(problem);
+    const bool certain = !whole.result.ranking.best().empty() && !whole.result.at_risk && !whole.nothing_runs;
+    const Seconds best = certain ? whole.result.ranking.best().front().score.step_time : Seconds(1);
+    for (const double share : {0.9, 1.1}) {
+      const RunnableSearch faster = find_faster(problem, share * best);
+      const std::vector<Candidate>& ranked = faster.result.ranking.best();
+      CHECK(ranked.empty() == (!certain || share < 1));
+      none += ranked.empty();
+      if (ranked.empty()) continue;
+      CHECK(ranked.front().score.step_time == best);
+      CHECK(faster.problem.framework == whole.problem.framework);
+      others += faster.problem.framework != Framework::Any, ++found;
+    }
+  }
+  CHECK(none >= oracle::at_least(20));
+  CHECK(found >= oracle::at_least(20));
+  CHECK(others >= oracle::at_least(1));
+}

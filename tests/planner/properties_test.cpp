@@ -31,7 +31,7 @@ struct PartialLayouts {
 
   void family(const Layout& family) {
     const CostModel costs(problem, split_of(family));
-    const LeastTime bound = LeastTimes(problem).of(SplitWork(problem, costs), family);
+    const LeastTime bound = LeastTimes(problem).of(SplitWork(problem, costs, layers_of_kinds(problem.model)), family);
     Tally tally;
     const std::vector<Pipelining> runs = enumerate_runs(problem, family, tally);
     if (runs.empty()) return;
@@ -62,7 +62,7 @@ struct PartialLayouts {
   void floors(const Layout& layout, const Evaluator& evaluator, const MemoryModel& memory, Seconds time) {
     const std::vector<Recompute> recomputes = enumerate_recomputes(problem, least_deepest(problem, layout));
     const CostModel costs(problem, split_of(layout));
-    const SplitWork work(problem, costs);
+    const SplitWork work(problem, costs, layers_of_kinds(problem.model));
     const LeastTime bound = LeastTimes(problem).of(work, layout);
     MemoryModel plain(problem, layout);
     const KeptLayers kept(problem.model, std::span(recomputes).first(module_choices(recomputes)), plain);
