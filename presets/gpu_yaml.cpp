@@ -100,7 +100,7 @@ void read_rates(yaml::Map& root, Gpu& gpu) {
   const yaml::Node* node = root.get("efficiency", kOptional);
   if (node == nullptr) return;
   if (node->kind != yaml::Kind::Map) {
-    root.text("efficiency", gpu.efficiency, kOptional);
+    read_name(root, "efficiency", gpu.efficiency, kOptional);
     return;
   }
   yaml::Map measured = root.map("efficiency");
@@ -131,7 +131,7 @@ void read_gpu_fields(yaml::Map& root, Gpu& gpu) {
   root.quantity("power", gpu.power_w, Dimension::Power, {1, 1e6}, kOptional);
   root.quantity("price", gpu.price_per_hour, Dimension::Price, {0, 1e6}, kOptional);
   root.quantity("context", gpu.context, Range{0, 1e12}, kOptional);
-  root.text("measured_as", gpu.measured_as, kOptional);
+  read_name(root, "measured_as", gpu.measured_as, kOptional);
   root.number("memory_efficiency", gpu.memory_efficiency, {0.01, 1}, kOptional);
   root.quantity("kernel_floor", gpu.kernel_floor, Range{0, 1}, kOptional);
   read_rates(root, gpu);

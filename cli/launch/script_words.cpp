@@ -41,7 +41,7 @@ std::size_t behind_program(const std::vector<ShellWord>& words) {
 /// The name in `$NAME`, `${NAME}` and `${NAME[@]}`, as a flag would have it; empty where there is more to the word.
 std::string name_in(std::string_view word) {
   std::string out;
-  for (const char c : word.substr(word.find_first_not_of("${"))) {
+  for (const char c : trim(word, "${")) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_') break;
     out += c == '_' ? '-' : lower_case(c);
   }
