@@ -8,7 +8,6 @@
 
 #include "formulas/kernel_laws.hpp"
 #include "formulas/rank_grid.hpp"
-#include "formulas/schedules.hpp"
 
 namespace plan {
 namespace {
@@ -36,9 +35,9 @@ ScaleMessages scale_messages(const Problem& problem, const Layout& layout) {
   // Of a product the input, the weight and the result forward, the gradients of result and input backward, in fp32.
   constexpr double kEach = 4 * (3 + 2) / 2.0;
   const auto chunks = static_cast<double>(layout.chunks());
+  // Of two stages that a rank holds for both ways of a pipeline every micro-batch meets one.
   const auto passes = static_cast<double>(micro_batches(training.global_batch, layout.dp, layout.micro_batch));
-  return {RankGrid(layout).stage(), RealBytes(kEach * products / chunks),
-          2 * passes * layout.vp * stages_met(layout.schedule)};
+  return {RankGrid(layout).stage(), RealBytes(kEach * products / chunks), 2 * passes * layout.vp};
 }
 
 template <class V>
