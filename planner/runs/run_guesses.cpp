@@ -91,4 +91,14 @@ int fastest_micro_batch(const Problem& problem, Layout layout) {
   return fastest;
 }
 
+void take_what_fits(const Run& run, const RunJob& job, Problem& problem, Layout& layout) {
+  if (run.status == "ok" && job.offloads_to_fit && problem.training.offload.layers == 0)
+    problem.training.offload.layers = least_offload(problem, layout);
+  // "Selective" of fully sharded stacks is a share of the layers, which the source leaves open (fms-fsdp).
+  const bool some_layers = run.recompute == "selective" && problem.training.stack.states == StateLayout::Fsdp2;
+  if (some_layers) layout.recompute = {};
+  if (run.status == "ok" && (some_layers || (run.recompute.empty() && job.recomputes_to_fit)))
+    layout.recompute = least_recompute(problem, layout);
+}
+
 }  // namespace plan

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "planner/problem/problem.hpp"
+#include "planner/rules/run_software.hpp"
+#include "planner/runs/runs.hpp"
 
 namespace plan {
 
@@ -15,5 +17,8 @@ namespace plan {
 [[nodiscard]] int fastest_expert_parallelism(const Problem& problem, Layout layout);
 /// The micro-batch of a run that states none, as its authors would have tuned it: the fastest that fits.
 [[nodiscard]] int fastest_micro_batch(const Problem& problem, Layout layout);
+
+/// What a run that ran kept off its GPUs or made twice, where its row leaves that open: as little as it took to fit.
+void take_what_fits(const Run& run, const RunJob& job, Problem& problem, Layout& layout);
 
 }  // namespace plan

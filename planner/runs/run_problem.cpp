@@ -363,13 +363,7 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
     return skip(std::string(rules()[static_cast<std::size_t>(rule)].code),
                 fmt::format("the row breaks a rule: {}", rules()[static_cast<std::size_t>(rule)].text));
   built.guessed = guess_degrees(run, defaults->job, problem, built.layout);
-  if (run.status == "ok" && defaults->job.offloads_to_fit && problem.training.offload.layers == 0)
-    problem.training.offload.layers = least_offload(problem, built.layout);
-  // "Selective" of fully sharded stacks is a share of the layers, which the source leaves open (fms-fsdp).
-  const bool some_layers = run.recompute == "selective" && problem.training.stack.states == StateLayout::Fsdp2;
-  if (some_layers) built.layout.recompute = {};
-  if (run.status == "ok" && (some_layers || (run.recompute.empty() && defaults->job.recomputes_to_fit)))
-    built.layout.recompute = least_recompute(problem, built.layout);
+  take_what_fits(run, defaults->job, problem, built.layout);
   return built;
 }
 
