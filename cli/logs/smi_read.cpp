@@ -23,6 +23,7 @@ namespace {
 constexpr double kSlower = 1 / 0.95;
 /// Idle moments tell nothing about a job.
 constexpr double kBusyPercent = 50;
+constexpr double kNoClock = 1e5;  // MHz
 constexpr std::size_t kMostSamples = 1'000'000;
 
 std::string_view trimmed(std::string_view text) { return trim(text, " \t\r"); }
@@ -71,7 +72,8 @@ void take(const Columns& columns, const std::vector<std::string_view>& cells, Sa
   const auto busy = number(cell({"utilization.gpu"}));
   if (busy && *busy < kBusyPercent) return;
   std::string gpu(cell({"uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id"}));
-  if (const auto clock = number(cell({"clocks.current.sm", "clocks.sm", "clocks.gr", "clocks.current.graphics"})))
+  if (const auto clock = number(cell({"clocks.current.sm", "clocks.sm", "clocks.gr", "clocks.current.graphics"}));
+      clock && *clock > 0 && *clock < kNoClock)  // a damaged line may say anything
     samples.clocks[gpu].push_back(*clock);
   constexpr std::string_view kPrefixes[] = {"clocks_event_reasons.", "clocks_throttle_reasons."};
   for (const std::string_view reason :
