@@ -1,5 +1,5 @@
 // What a layer keeps from its forward to its backward pass (plan-formulas(7) D1-D4): the norms and what precedes
-// of them here, each mixer and FFN in a file of its own. Tested by tests/formulas/activation_test.cpp against published
+// them here, each mixer and FFN in a file of its own. Tested by tests/formulas/activation_test.cpp against published
 // byte counts, and reported to the reader of `plan explain` by the same lines.
 #include "formulas/activation.hpp"
 

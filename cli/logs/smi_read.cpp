@@ -23,7 +23,8 @@ namespace {
 constexpr double kSlower = 1 / 0.95;
 /// Idle moments tell nothing about a job.
 constexpr double kBusyPercent = 50;
-constexpr double kNoClock = 1e5;  // MHz
+/// MHz that no GPU runs at.
+constexpr double kNoClock = 1e5;
 constexpr std::size_t kMostSamples = 1'000'000;
 
 std::string_view trimmed(std::string_view text) { return trim(text, " \t\r"); }
