@@ -8,6 +8,7 @@
 
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/megatron_flags.hpp"
+#include "cli/launch/script_words.hpp"
 #include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 
@@ -35,15 +36,6 @@ Way way_of(const ShellCommand& command, const LaunchSource& file) {
   if (kind != Kind::Trainer) return Way::None;
   if (!mentions(file, "finetuning_type:") && !mentions(file, "cutoff_len:")) return Way::Arguments;
   return factory ? Way::Pairs : Way::None;
-}
-
-/// Where the program's own words start: behind its file, or behind the module's name.
-std::size_t behind_program(const std::vector<ShellWord>& words) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i].text.ends_with(".py")) return i + 1;
-    if (words[i].text == "-m") return std::min(i + 2, words.size());
-  }
-  return words.size();
 }
 
 /// Flags of accelerate's launcher that say something of the job, under the names of its file; empty: none.
@@ -116,7 +108,7 @@ std::string key_of(const Flag& flag, Way way) {
 void take_flags(const ShellCommand& command, const std::string& script, Way way, LaunchSource& file,
                 std::set<std::size_t>& taken) {
   const std::vector<ShellWord>& words = command.words;
-  const std::size_t program = behind_program(words);
+  const std::size_t program = behind_program(words).value_or(words.size());
   const std::size_t from = way == Way::Arguments ? program : 0, to = way == Way::Launcher ? program : words.size();
   for (std::size_t i = from; i < to; ++i) {
     if (!words[i].text.starts_with("--")) continue;

@@ -29,15 +29,6 @@ bool starts_program(const ShellCommand& command) {
   });
 }
 
-/// The word behind the program: what comes before it are the launcher's own.
-std::size_t behind_program(const std::vector<ShellWord>& words) {
-  for (std::size_t i = 0; i < words.size(); ++i)
-    if (words[i].text.ends_with(".py")) return i + 1;
-  for (std::size_t i = 0; i + 1 < words.size(); ++i)
-    if (words[i].text == "-m" && !words[i + 1].text.starts_with("torch.distributed")) return i + 2;
-  return 1;
-}
-
 /// The name in `$NAME`, `${NAME}` and `${NAME[@]}`, as a flag would have it; empty where there is more to the word.
 std::string name_in(std::string_view word) {
   std::string out;
@@ -102,6 +93,14 @@ std::pair<std::string, std::string> why_broken(const std::vector<std::string_vie
 
 }  // namespace
 
+std::optional<std::size_t> behind_program(const std::vector<ShellWord>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (words[i].text.ends_with(".py")) return i + 1;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i)
+    if (words[i].text == "-m" && !words[i + 1].text.starts_with("torch.distributed")) return i + 2;
+  return std::nullopt;
+}
+
 const ShellCommand* training_command(const Script& script) {
   const auto last = std::find_if(script.commands.rbegin(), script.commands.rend(), starts_program);
   return last == script.commands.rend() ? nullptr : &*last;
@@ -112,7 +111,7 @@ bool trains_nothing(const ShellCommand& command) {
   constexpr std::string_view kOther[] = {"generat", "decode",  "infer",   "eval",    "convert", "ckpt",
                                          "checker", "server",  "serve",   "export",  "merge",   "download",
                                          "to_hf",   "preproc", "tokeniz", "annotat", "quantize"};
-  const std::size_t behind = behind_program(command.words);
+  const std::size_t behind = behind_program(command.words).value_or(1);
   std::string_view program = command.words[behind - 1].text;
   if (program.ends_with(".py")) program.remove_suffix(3);
   program.remove_prefix(program.find_last_of("/.") == std::string_view::npos ? 0 : program.find_last_of("/.") + 1);
@@ -195,7 +194,7 @@ void tell_of_scripts(std::span<const LaunchSource> files, LaunchJob& job) {
       if (!says(job.notes, note.text)) own.push_back(std::move(note));
     for (const ShellCommand& started : script.commands) {
       if (!starts_program(started)) continue;
-      for (std::size_t i = behind_program(started.words); i < started.words.size(); ++i) {
+      for (std::size_t i = behind_program(started.words).value_or(1); i < started.words.size(); ++i) {
         if (!stands_for_words(started.words, i)) continue;
         const ShellWord& word = started.words[i];
         const std::string text = fmt::format("{}:{}: what `{}` holds is not in the file", source.path, word.line,

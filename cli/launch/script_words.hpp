@@ -21,6 +21,9 @@ void tell_of_scripts(std::span<const LaunchSource> files, LaunchJob& job);
 
 /// A line that is meant to go on with the command above it and starts one of its own, which no shell can run.
 [[nodiscard]] std::optional<Error> broken_command(const LaunchSource& source);
+/// Index of the word behind the program's file or module: those before it are the launcher's own. Nothing where neither
+/// is named.
+[[nodiscard]] std::optional<std::size_t> behind_program(const std::vector<ShellWord>& words);
 
 /// Adds what scripts keep from every reader to the mistake that no command was found: it may be there.
 void add_left_out(std::span<const LaunchSource> files, Errors& errors);
