@@ -302,7 +302,9 @@ Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const Laun
   hugging_face::read_trainer(builder);
   builder.launcher(facts);
   hugging_face::refuse_missing_file(builder, "ds.missing_file", "DeepSpeed file", "ZeRO's stage");
-  if (builder.job.gpus == 0) hugging_face::read_processes(builder, facts);
+  // OpenRLHF's actors are started by Ray on the nodes that its flags ask for, whatever starts the command.
+  const bool ray = settings->text("tool").value_or("").starts_with("openrlhf-ppo");
+  if (builder.job.gpus == 0 || ray) hugging_face::read_processes(builder, facts);
   hugging_face::read_machines(builder);
   hugging_face::read_accelerate_switches(builder);
   const Degrees degrees = read_degrees(builder);

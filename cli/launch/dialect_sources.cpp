@@ -80,6 +80,13 @@ class OneOfThem {
   std::string other_{};
 };
 
+/// The word of `bash -c "python3 ... key=value"`, whose own commands stand among those of the script.
+bool is_script(const ShellCommand& command, const ShellWord& word) {
+  if (&word == command.words.data()) return false;
+  const std::string& before = (&word - 1)->text;
+  return before.size() > 1 && before.front() == '-' && before[1] != '-' && before.ends_with('c');
+}
+
 }  // namespace
 
 Settings settings_of_keys(const DialectKeys& keys) {
@@ -121,12 +128,13 @@ Result<DialectKeys> keys_of_overrides(const LaunchSource& source, std::string_vi
   for (const ShellCommand& command : follow_script(source).commands) {
     DialectKeys keys;
     const auto starts = std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
-      return word.text.find(program) != std::string::npos;
+      return !is_script(command, word) && word.text.find(program) != std::string::npos;
     });
     for (const ShellWord& word : command.words) {
       const std::size_t equals = word.text.find('=');
       std::string key = word.text.substr(0, equals);
       while (key.starts_with('+')) key.erase(key.begin());
+      if (is_script(command, word)) continue;
       if (starts && key.starts_with('~'))
         keys[key.substr(1)] = {{"null"}, fmt::format("{}:{}", source.path, word.line)};
       if (!starts || key.starts_with('~') || equals == std::string::npos || key.starts_with('-')) continue;

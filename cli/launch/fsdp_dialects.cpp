@@ -41,9 +41,19 @@ void read_model(JobBuilder& builder, const FsdpDialect& dialect, const LaunchFac
     if (const std::optional<std::string> word = key.empty() ? std::nullopt : settings.text(key);
         word && !facts.model && !builder.job.model)
       builder.model(*word, *word, key);
+}
+
+/// The nodes and GPUs that the file states. What a launcher beside it says is the ranks only where it starts them: Ray
+/// starts its own on the nodes that it is asked for, and a launcher then starts Ray, or the one command that asks.
+void count_gpus(JobBuilder& builder, const FsdpDialect& dialect, const LaunchFacts& facts) {
+  Settings& settings = builder.settings;
   builder.launcher(facts);
-  if (facts.gpus() > 0) return;
-  const int nodes = builder.degree(dialect.nodes, 1), gpus = builder.degree(dialect.gpus, 0, 0);
+  const auto open = [&](std::string_view key) {
+    return settings.text(key).value_or("").find_first_of("$`") != std::string::npos;
+  };
+  const bool launched = !dialect.ray || open(dialect.nodes) || open(dialect.gpus);
+  if (facts.total > 0 || (launched && facts.gpus() > 0)) return;
+  const int nodes = builder.degree(dialect.nodes, std::max(1, facts.nodes)), gpus = builder.degree(dialect.gpus, 0, 0);
   if (gpus < 1 || !builder.plausible({nodes, gpus})) return;
   builder.gpus(std::int64_t{nodes} * gpus, dialect.gpus);
   builder.job.gpus_per_node = gpus;
@@ -213,6 +223,7 @@ Result<LaunchJob> job_of(const FsdpDialect& dialect, const DialectKeys& keys, co
   Settings settings = settings_of_keys(keys);
   JobBuilder builder(settings, dialect.format, Framework::Accelerate);
   read_model(builder, dialect, facts);
+  count_gpus(builder, dialect, facts);
   read_axes(builder, dialect);
   read_batch(builder, dialect);
   read_tuning(builder, dialect);

@@ -32,6 +32,7 @@ struct FsdpDialect {
   std::string_view dynamic[2]{};  ///< packs micro-batches by tokens
   std::string_view precision{};
   std::string_view nodes{}, gpus{};
+  bool ray = false;                       ///< Ray starts the ranks, on as many nodes and GPUs as those keys say
   std::string_view sp{};                  ///< splits the sequence over tensor ranks
   std::string_view group[2]{};            ///< ranks that share the weights; -1: all
   std::string_view reshard[2]{};          ///< false: gathered weights stay for the backward pass
@@ -104,6 +105,7 @@ inline constexpr FsdpDialect kVerlActor{
     .dynamic = {"actor_rollout_ref.actor.use_dynamic_bsz", {}},
     .nodes = "trainer.nnodes",
     .gpus = "trainer.n_gpus_per_node",
+    .ray = true,
     .group = {"actor_rollout_ref.actor.fsdp_config.fsdp_size", {}},
     .reshard = {"actor_rollout_ref.actor.fsdp_config.reshard_after_forward", {}},
     .weights = {"actor_rollout_ref.actor.fsdp_config.model_dtype", {}},
@@ -178,6 +180,7 @@ inline constexpr FsdpDialect kNemoRl{.format = "nemo-rl",
                                      .precision = "policy.precision",
                                      .nodes = "cluster.num_nodes",
                                      .gpus = "cluster.gpus_per_node",
+                                     .ray = true,
                                      .sp = "policy.dtensor_cfg.sequence_parallel",
                                      .optimizer = "policy.optimizer.name",
                                      .counted = kDtensorCounted,

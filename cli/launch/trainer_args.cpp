@@ -8,6 +8,7 @@
 
 #include "cli/launch/generated_length.hpp"
 #include "cli/launch/hugging_face.hpp"
+#include "cli/launch/weighty_names.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
 
@@ -263,8 +264,13 @@ void read_precision(JobBuilder& builder, bool deepspeed) {
   if (precision_of_switches(builder, open) || precision_of_word(builder) || precision_of_autocast(builder) ||
       precision_of_weights(builder))
     return;
+  // ms-swift's weights keep the format of the checkpoint, and axolotl's `bfloat16` and `float16` go without mixing.
+  const bool narrow =
+      settings.boolean("args.bfloat16").value_or(false) || settings.boolean("args.float16").value_or(false);
+  const bool off = settings.states("args.bf16") && tool_of(settings).key != "ms-swift" && !narrow;
   builder.training.precision = Precision::Bf16;
-  if (tool_of(settings).bf16) return builder.precision(Precision::Bf16, "");
+  if (tool_of(settings).bf16 && !off) return builder.precision(Precision::Bf16, "");
+  if (off && !open) return builder.precision(Precision::Fp32, "args.bf16");
   if (settings.has_section("args.") || (deepspeed && !open)) return builder.precision(Precision::Fp32, "");
   builder.guess("precision", "bf16", "the Trainer's arguments or the script decide it");
 }
@@ -284,10 +290,13 @@ void read_checkpointing(JobBuilder& builder, std::string_view own_key, bool own)
     settings.refuse(*settings.get(trainers_key), "true or false");
   if (word == "offload" || word == "unsloth")
     builder.unused(trainers_key, "activations are offloaded to the host: counted as recomputed and kept on the GPU");
-  const bool trainers = word.empty() ? otherwise && !own : word != "false" && word != "none";
+  // torchtune's `ac_mode` recomputes some layers, or all, where `enable_activation_checkpointing` is off.
+  constexpr std::string_view kSomeLayers = "args.ac_mode";
+  const bool some = !switched_off(settings.text(kSomeLayers).value_or("")) && (word.empty() || word == "false");
+  const bool trainers = some || (word.empty() ? otherwise && !own : word != "false" && word != "none");
   const Recompute recompute{.kind = trainers || own ? RecomputeKind::Full : RecomputeKind::None};
   // Off in both: the framework's own is where it would be switched on, and the Trainer's advice under FSDP.
-  const std::string_view key = own || (!trainers && !own_key.empty()) ? own_key : trainers_key;
+  const std::string_view key = some ? kSomeLayers : own || (!trainers && !own_key.empty()) ? own_key : trainers_key;
   if (!settings.has_section("args.") && !settings.states(key)) {
     builder.job.fixed.recompute = recompute;
     return builder.guess("recompute", "none", "the Trainer's arguments or the script decide it");

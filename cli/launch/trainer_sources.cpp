@@ -268,7 +268,10 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
   for (const ShellWord& word : command.words)
     if (word.text.ends_with(".py") && has(lowered(std::string(base_name(word.text))), "lora"))
       set(all, "args.may train adapters", word.text, none);
-  if (swift) set(all, "tool", "ms-swift", none);
+  if (swift)
+    set(all, "tool", "ms-swift", none);
+  else if (flags.states("finetuning_type") || flags.states("cutoff_len"))
+    set(all, "tool", "llama-factory", none);
 }
 
 void take_script(const LaunchSource& source, Settings& all, bool follow) {

@@ -366,13 +366,25 @@ void read_tuning(JobBuilder& builder) {
 
 void name_unread(JobBuilder& builder) {
   const std::vector<std::string_view> asked = builder.settings.asked_keys();
-  const std::vector<std::string_view> own = own_names(builder.settings.text("tool").value_or(""));
+  const std::string tool = builder.settings.text("tool").value_or("");
+  const std::vector<std::string_view> own = own_names(tool);
+  // LLaMA-Factory switches optimizers and methods on by `use_NAME`; these of its own and transformers' weigh nothing.
+  constexpr auto kHarmless = word_list([] {
+    return "use_fast_tokenizer use_cache use_swanlab use_ray use_cpu use_mps_device use_legacy_prediction_loop "
+           "use_audio_in_video use_reentrant_gc use_v1_kernels use_rslora use_jit_compile use_dft_loss "
+           "use_asft_loss use_eaft_loss";
+  });
+  const auto switches = [&](std::string_view key) {
+    key.remove_prefix(5);
+    return tool == "llama-factory" && key.starts_with("use_") &&
+           std::find(std::begin(kHarmless), std::end(kHarmless), key) == std::end(kHarmless);
+  };
   Unread unread;
   for (const Setting& setting : builder.settings.all()) {
     const std::string_view key = setting.key;
     if (!key.starts_with("args.") || builder.settings.asked(setting)) continue;
     if (!setting.list && switched_off(setting.value)) continue;
-    if (!sounds_weighty(key) && !is_slip(key, asked) && !is_slip(key.substr(5), own)) continue;
+    if (!switches(key) && !sounds_weighty(key) && !is_slip(key, asked) && !is_slip(key.substr(5), own)) continue;
     unread.add(shown_key(key), setting.where());
   }
   unread.tell(builder.job.unused, "these arguments");

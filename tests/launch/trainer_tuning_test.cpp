@@ -63,6 +63,73 @@ TEST_CASE("arguments that nothing here counts are named in the words of each too
   CHECK(names(with(chunked, "").unused, "chunks"));
 }
 
+TEST_CASE("LLaMA-Factory's keys say the same in a file and as flags of its command") {
+  const std::vector<std::string> base = {"model_name_or_path: meta-llama/Meta-Llama-3-8B", "stage: sft"};
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"finetuning_type: full"},
+        {"finetuning_type: lora", "lora_target: all"},
+        {"finetuning_type: lora", "lora_rank: 16", "per_device_train_batch_size: 2"},
+        {"cutoff_len: 4096", "per_device_train_batch_size: 1", "gradient_accumulation_steps: 4", "bf16: true"},
+        {"finetuning_type: full", "disable_gradient_checkpointing: true", "cutoff_len: 1024"},
+        {"finetuning_type: full", "gradient_checkpointing: false", "per_device_train_batch_size: 4"}}) {
+    std::string file, flags;
+    for (const auto* lines : {&base, &more})
+      for (const std::string& line : *lines) {
+        file += line + "\n";
+        flags += " --" + line.substr(0, line.find(':')) + line.substr(line.find(':') + 1);
+      }
+    if (file.find("per_device") == std::string::npos) flags += " --per_device_train_batch_size 8";  // its default
+    for (const char* start : {"llamafactory-cli train", "python src/train_bash.py --do_train",
+                              "deepspeed --num_gpus 8 src/train.py --do_train"}) {
+      CAPTURE(file);
+      CAPTURE(std::string(start));
+      const LaunchJob a = job_of("a.yaml", file + "do_train: true\n", on(8)), b = job_of("b.sh", start + flags, on(8));
+      CHECK(a.training->task == b.training->task);
+      CHECK(a.training->lora.rank == b.training->lora.rank);
+      CHECK(a.training->seq == b.training->seq);
+      CHECK(a.training->global_batch == b.training->global_batch);
+      CHECK(a.fixed.recompute == b.fixed.recompute);
+      CHECK(a.fixed.micro_batch == b.fixed.micro_batch);
+    }
+  }
+}
+
+TEST_CASE("bf16 that is switched off is not counted, whatever a tool's default is") {
+  const Tool second{"v1.yaml",
+                    "model: Qwen/Qwen3-4B\nmodel_class: llm\nmicro_batch_size: 1\nglobal_batch_size: 8\n"
+                    "cutoff_len: 2048\ndist_config:\n  name: fsdp2\n"};
+  CHECK(with(second, "").training->precision == Precision::Bf16);
+  CHECK(with(second, "bf16: false").training->precision == Precision::Fp32);
+  const Tool axolotl{kAxolotl.file, replaced(kAxolotl.text, "bf16: true\n", "")};
+  CHECK(with(axolotl, "").training->precision == Precision::Bf16);
+  CHECK(with(axolotl, "bf16: auto").training->precision == Precision::Bf16);
+  CHECK(with(axolotl, "bf16: false").training->precision == Precision::Fp32);
+  CHECK(with(axolotl, "bf16: false\nfp16: true").training->precision == Precision::Fp16);
+}
+
+TEST_CASE("torchtune's other switch of recomputation counts where the first is off") {
+  const Tool off{kTorchtune.file, replaced(kTorchtune.text, "enable_activation_checkpointing: True",
+                                           "enable_activation_checkpointing: False")};
+  const auto kind = [](const LaunchJob& job) { return job.fixed.recompute->kind; };
+  CHECK(kind(with(off, "")) == RecomputeKind::None);
+  CHECK(kind(with(off, "ac_mode: null")) == RecomputeKind::None);
+  for (const char* mode : {"ac_mode: full", "ac_mode: selective\nac_option: 2"}) {
+    CAPTURE(std::string(mode));
+    CHECK(kind(with(off, mode)) == RecomputeKind::Full);
+    CHECK(kind(with(kTorchtune, mode)) == RecomputeKind::Full);
+  }
+}
+
+TEST_CASE("methods that a fork of LLaMA-Factory's switches on are named") {
+  for (const char* on : {"use_mfsgd", "use_fisher", "use_some_optimizer"}) {
+    CAPTURE(std::string(on));
+    CHECK(names(with(kFactory, fmt::format("{}: true", on)).unused, on));
+    CHECK_FALSE(names(with(kFactory, fmt::format("{}: false", on)).unused, on));
+  }
+  for (const char* harmless : {"use_fast_tokenizer", "use_swanlab", "use_ray"})
+    CHECK(with(kFactory, fmt::format("{}: true", harmless)).unused.size() == with(kFactory, "").unused.size());
+}
+
 TEST_CASE("samples that LongAlign has packed or sorted beforehand are told of, and its plain batches are not") {
   const Tool tool{"run.sh",
                   "deepspeed --num_gpus 8 main.py --model_name_or_path meta-llama/Llama-2-7b-hf --train_file data "

@@ -48,6 +48,38 @@ TEST_CASE("the engine of a verl script is what its command says, and no remark, 
     CHECK(job_of("e.sh", script("verl.trainer.main_ppo", kMegatron + says)).fixed.tp == 4);
 }
 
+TEST_CASE("Ray starts the ranks that a file asks for, whatever starts the one command that asks") {
+  const auto openrlhf = [](int nodes, int each) {
+    return fmt::format(
+        "python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes {} --actor_num_gpus_per_node {} --pretrain "
+        "meta-llama/Meta-Llama-3-8B --train_batch_size 128 --micro_train_batch_size 1 --prompt_max_len 1024 "
+        "--generate_max_len 1024 --zero_stage 3 --bf16",
+        nodes, each);
+  };
+  const auto verl = [](int nodes, int each, const std::string& engine) {
+    return fmt::format(
+        "python3 -m verl.trainer.main_ppo trainer.nnodes={} trainer.n_gpus_per_node={} data.max_prompt_length=1024 "
+        "data.max_response_length=1024 actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct "
+        "actor_rollout_ref.actor.ppo_mini_batch_size=128 {}{}",
+        nodes, each, kMicro, engine);
+  };
+  const std::string sbatch = "#!/bin/bash\n#SBATCH --nodes=5\n#SBATCH --gpus-per-node=2\n#SBATCH --ntasks-per-node=1\n";
+  const std::string one = "srun --overlap --nodes=1 --ntasks=1 -w \"$HEAD\" ";
+  for (const auto& [nodes, each] : {std::pair{1, 4}, std::pair{2, 8}, std::pair{4, 4}})
+    for (const std::string& command :
+         {openrlhf(nodes, each), verl(nodes, each, ""),
+          verl(nodes, each, "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2")})
+      for (const std::string& script :
+           {command, one + command, sbatch + command, sbatch + one + command, fmt::format("bash -c \"{}\"", command),
+            fmt::format("{}{}bash -c \"pip install ray && ray job submit -- {}\"", sbatch, one, command),
+            fmt::format("docker exec box bash -c '{}'", command)}) {
+        CAPTURE(script);
+        CHECK(job_of("ray.sh", script + "\n").gpus == nodes * each);
+      }
+  // Who asks for another number of GPUs has it.
+  CHECK(job_of("ray.sh", one + verl(2, 8, "") + "\n", on(32)).gpus == 32);
+}
+
 TEST_CASE("models that a recipe of verl's loads beside the actor are told") {
   const auto told = [](const std::string& more, const std::string& word) {
     return names(job_of("r.sh", script("verl.trainer.main_ppo", kMicro + more)).unused, word);
