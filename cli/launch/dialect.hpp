@@ -62,6 +62,7 @@ struct Dialect {
 [[nodiscard]] const Dialect& bridge_dialect();
 [[nodiscard]] const Dialect& verl_dialect();
 [[nodiscard]] const Dialect& nemo_rl_dialect();
+[[nodiscard]] const Dialect& skyrl_dialect();
 [[nodiscard]] const Dialect& swift_dialect();
 [[nodiscard]] const Dialect& llama_factory_dialect();
 [[nodiscard]] const Dialect& mca_dialect();
@@ -116,6 +117,7 @@ void tell_counted(const DialectKeys& keys, std::span<const CountedAs> rows, Mega
 void derive_bridge(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 void derive_verl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 void derive_nemo_rl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
+void derive_skyrl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 void derive_swift(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 void derive_llama_factory(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 void derive_mca(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args);

@@ -171,6 +171,36 @@ void derive_verl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs
   }
 }
 
+/// SkyRL's step is a mini-batch of prompts with their samples, and it recomputes all layers unless a file says
+/// otherwise (megatron_worker.py, config.py).
+void derive_skyrl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
+  constexpr std::string_view kModel = "trainer.policy.model.path", kPrompt = "trainer.max_prompt_length";
+  constexpr std::string_view kAnswer = "generator.sampling_params.max_generate_length";
+  constexpr std::string_view kMini = "trainer.policy_mini_batch_size", kSamples = "generator.n_samples_per_prompt";
+  constexpr std::string_view kCheckpointing = "trainer.gradient_checkpointing",
+                             kRank = "trainer.policy.model.lora.rank";
+  const auto or_default = [&](std::string_view key, int otherwise) -> std::int64_t {
+    return states(keys, key) ? number_of(keys, key) : otherwise;
+  };
+  const auto given = [&](const char* flag, std::int64_t number, std::string_view key) {
+    args.given[flag] = {{fmt::format("{}", number)}, where_of(keys, states(keys, key) ? key : kModel)};
+  };
+  given("seq-length", or_default(kPrompt, 512) + or_default(kAnswer, 1024), states(keys, kAnswer) ? kAnswer : kPrompt);
+  given("global-batch-size", or_default(kMini, 256) * or_default(kSamples, 5), kMini);
+  args.task = Task::FullFinetune, args.task_where = where_of(keys, kModel);
+  if (states(keys, kRank)) adapters(keys, kRank, kRank, 0, false, args);
+  const std::string word = word_of(keys, kCheckpointing);
+  if (!word.empty() && !is_on(keys, kCheckpointing)) {
+    for (const char* flag : {"recompute-granularity", "recompute-method", "recompute-num-layers", "recompute-modules"})
+      args.given.erase(flag);
+    return;
+  }
+  if (args.has("recompute-granularity")) return;
+  args.given["recompute-granularity"] = {{"full"}, ""};
+  args.given.try_emplace("recompute-method", MegatronValue{{"uniform"}, ""});
+  args.given.try_emplace("recompute-num-layers", MegatronValue{{"1"}, ""});
+}
+
 /// `fp8_cfg:` of NeMo-RL, in Megatron-LM's words.
 void nemo_rl_fp8(const DialectKeys& keys, MegatronArgs& args) {
   constexpr std::string_view kSection = "policy.megatron_cfg.fp8_cfg.";

@@ -75,6 +75,28 @@ constexpr DialectRow kNemoRl[] = {
     {"", kElsewhere},
 };
 
+constexpr DialectRow kSkyRl[] = {
+    {"trainer.policy.megatron_config.*",
+     "tensor-model-parallel-size pipeline-model-parallel-size context-parallel-size expert-model-parallel-size "
+     "expert-tensor-parallel-size moe-token-dispatcher-type moe-grouped-gemm"},
+    {"trainer.policy.megatron_config.transformer_config_kwargs.*",
+     "num-virtual-stages-per-pipeline-rank microbatch-group-size-per-virtual-pipeline-stage "
+     "pipeline-model-parallel-layout decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers "
+     "account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split cp-comm-type "
+     "hierarchical-context-parallel-sizes recompute-granularity recompute-method recompute-num-layers "
+     "recompute-modules cross-entropy-loss-fusion cross-entropy-fusion-impl moe-flex-dispatcher-backend "
+     "moe-router-dtype moe-router-fusion deterministic-mode no-gradient-accumulation-fusion attention-backend "
+     "fp8-format fp8-recipe fp8-param-gather fine-grained-activation-offloading offload-modules "
+     "overlap-moe-expert-parallel-comm tp-comm-overlap"},
+    {"trainer.policy.megatron_config.ddp_config.*", "overlap-grad-reduce overlap-param-gather grad-reduce-in-bf16"},
+    {"trainer.policy.megatron_config.optimizer_config_kwargs.*",
+     "optimizer-cpu-offload optimizer-offload-fraction overlap-cpu-optimizer-d2h-h2d use-precision-aware-optimizer "
+     "optimizer"},
+    {"trainer.micro_train_batch_size_per_gpu", "micro-batch-size"},
+    {"", "use-distributed-optimizer sequence-parallel", On},  // its worker switches both on
+    {"", kElsewhere},
+};
+
 constexpr DialectRow kSwift[] = {
     {"*",
      "tensor-model-parallel-size sequence-parallel pipeline-model-parallel-size "
@@ -156,6 +178,11 @@ constexpr auto kVerlDerived = word_list([] {
          "actor_rollout_ref.actor.optim.main_grads_dtype actor_rollout_ref.actor.optim.exp_avg_dtype "
          "actor_rollout_ref.actor.optim.exp_avg_sq_dtype";
 });
+constexpr auto kSkyRlDerived = word_list([] {
+  return "trainer.max_prompt_length generator.sampling_params.max_generate_length trainer.policy_mini_batch_size "
+         "trainer.train_batch_size generator.n_samples_per_prompt trainer.policy.model.lora.rank "
+         "trainer.gradient_checkpointing trainer.micro_forward_batch_size_per_gpu trainer.strategy";
+});
 constexpr std::string_view kNemoRlSharding =  // of an FSDP that use_custom_fsdp turns on
     "policy.megatron_cfg.distributed_data_parallel_config.data_parallel_sharding_strategy";
 constexpr std::string_view kNemoRlDerived[] = {"policy.megatron_cfg.activation_checkpointing",
@@ -201,6 +228,17 @@ const Dialect& nemo_rl_dialect() {
   static const Dialect dialect{
       "nemo-rl",          keys_of_rows(kNemoRl), "policy.model_name", "cluster.num_nodes", "cluster.gpus_per_node",
       "policy.precision", kNemoRlDerived,        derive_nemo_rl,      kNemoRlCounted,      true};
+  return dialect;
+}
+const Dialect& skyrl_dialect() {
+  static const Dialect dialect{"skyrl",
+                               keys_of_rows(kSkyRl),
+                               "trainer.policy.model.path",
+                               "trainer.placement.policy_num_nodes",
+                               "trainer.placement.policy_num_gpus_per_node",
+                               "",
+                               kSkyRlDerived,
+                               derive_skyrl};
   return dialect;
 }
 const Dialect& swift_dialect() {

@@ -14,11 +14,11 @@ namespace plan {
 
 Recognises is_megatron_log, is_megatron_script, is_flagscale, is_megatron_yaml, is_primus_torchtitan, is_primus_maxtext,
     is_primus_bridge, is_gpt_neox, is_nemo, is_bridge_performance, is_bridge, is_nemo2, is_verl, is_verl_fsdp,
-    is_verl_sft, is_nemo_rl, is_swift, is_llama_factory, is_torchtitan, is_torchtitan_main, is_deepspeed, is_accelerate,
-    is_galvatron, is_nanotron, is_litgpt, is_foundry, is_olmo, is_aws_fsdp, is_olmo_core, is_maxtext;
+    is_verl_sft, is_nemo_rl, is_skyrl, is_swift, is_llama_factory, is_torchtitan, is_torchtitan_main, is_deepspeed,
+    is_accelerate, is_galvatron, is_nanotron, is_litgpt, is_foundry, is_olmo, is_aws_fsdp, is_olmo_core, is_maxtext;
 Reads read_megatron_log, read_megatron_scripts, read_flagscale, read_megatron_yaml, read_primus_torchtitan,
     read_primus_maxtext, read_primus_bridge, read_gpt_neox, read_nemo, read_bridge_performance, read_bridge, read_nemo2,
-    read_verl, read_verl_fsdp, read_verl_sft, read_nemo_rl, read_swift, read_llama_factory, read_torchtitan,
+    read_verl, read_verl_fsdp, read_verl_sft, read_nemo_rl, read_skyrl, read_swift, read_llama_factory, read_torchtitan,
     read_torchtitan_main, read_deepspeed, read_accelerate, read_galvatron, read_nanotron, read_litgpt, read_foundry,
     read_olmo, read_aws_fsdp, read_olmo_core, read_maxtext;
 Writes write_megatron, write_flagscale, write_bridge, write_verl, write_nemo_rl, write_swift, write_llama_factory,
@@ -54,6 +54,7 @@ inline constexpr LaunchFormat kFormats[] = {
     {"verl-sft", "verl's supervised trainer: hydra overrides", Framework::Accelerate, nullptr, is_verl_sft,
      read_verl_sft},
     {"nemo-rl", "NeMo-RL: policy.megatron_cfg", Framework::Megatron, write_nemo_rl, is_nemo_rl, read_nemo_rl},
+    {"skyrl", "SkyRL with FSDP or Megatron policies: hydra overrides", Framework::Any, nullptr, is_skyrl, read_skyrl},
     {"ms-swift", "ms-swift: `megatron pt`", Framework::Megatron, write_swift, is_swift, read_swift},
     {"llama-factory", "LLaMA-Factory with Megatron-Bridge", Framework::Megatron, write_llama_factory, is_llama_factory,
      read_llama_factory},

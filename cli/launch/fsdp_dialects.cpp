@@ -1,6 +1,6 @@
-// verl with FSDP actors, verl's supervised trainer and NeMo-RL with DTensor: keys of each as rows, one reading for all.
-// Defaults: verl 0.7 trainer/config, NeMo-RL 0.7 examples/configs. Tested by tests/launch/reading_test.cpp and
-// dialect_switches_test.cpp.
+// verl with FSDP actors, verl's supervised trainer, NeMo-RL with DTensor and SkyRL with FSDP policies: keys of each as
+// rows, one reading for all. Defaults: verl 0.7 trainer/config, NeMo-RL 0.7 examples/configs, SkyRL 0.4. Tested by
+// tests/launch/reading_test.cpp and dialect_switches_test.cpp.
 #include "cli/launch/fsdp_dialects.hpp"
 
 #include <fmt/core.h>
@@ -108,7 +108,8 @@ void read_batch(JobBuilder& builder, const FsdpDialect& dialect) {
   Settings& settings = builder.settings;
   if (dialect.seq.empty()) {
     const std::int64_t prompt = builder.degree(dialect.prompt, dialect.length);
-    const std::int64_t response = builder.degree(dialect.response, dialect.length);
+    const std::int64_t response =
+        builder.degree(dialect.response, dialect.answer > 0 ? dialect.answer : dialect.length);
     const std::string_view key = settings.states(dialect.response) ? dialect.response : dialect.prompt;
     // Ranks that share a sequence divide it, so that these tools fill up what is left of one.
     const std::int64_t cp = builder.job.fixed.cp.value_or(1), parts = cp > 1 ? 2 * cp : 1;
@@ -121,7 +122,7 @@ void read_batch(JobBuilder& builder, const FsdpDialect& dialect) {
   } else if (settings.states(dialect.seq) || dialect.length > 0) {
     builder.sequence(builder.degree(dialect.seq, dialect.length), dialect.seq);
   }
-  const int repeats = dialect.repeats.empty() ? 1 : builder.degree(dialect.repeats, 1);
+  const int repeats = dialect.repeats.empty() ? 1 : builder.degree(dialect.repeats, dialect.repeats_otherwise);
   if (const int batch = builder.degree(dialect.batch, dialect.batch_otherwise); batch > 0)
     builder.global_batch(builder.product({batch, repeats}), dialect.batch);
   std::string_view key = dialect.micro[0];
@@ -286,6 +287,10 @@ Result<LaunchJob> read_verl_sft(std::span<const LaunchSource> files, const Launc
 
 Result<LaunchJob> read_nemo_rl_dtensor(const DialectKeys& keys, const LaunchFacts& facts) {
   return job_of(kNemoRl, keys, facts);
+}
+
+Result<LaunchJob> read_skyrl_fsdp(const DialectKeys& keys, const LaunchFacts& facts) {
+  return job_of(kSkyRl, keys, facts);
 }
 
 }  // namespace plan

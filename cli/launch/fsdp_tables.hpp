@@ -5,7 +5,8 @@
 
 #include "cli/launch/counted_as.hpp"
 
-/// Keys of verl's actor, of its supervised trainer and of NeMo-RL with DTensor, as rows of one reading.
+/// Keys of verl's actor, of its supervised trainer, of NeMo-RL with DTensor and of SkyRL's policy, as rows of one
+/// reading.
 namespace plan::fsdp {
 
 struct FsdpDialect {
@@ -14,9 +15,11 @@ struct FsdpDialect {
   std::string_view seq{};  ///< tokens of a sequence; empty: prompt and response make one
   std::string_view prompt{}, response{};
   int length = 0;            ///< default of each length
+  int answer = 0;            ///< default of the response's, where it is another
   std::string_view batch{};  ///< samples, or prompts with `repeats` answers each
   int batch_otherwise = 0;
   std::string_view repeats{};
+  int repeats_otherwise = 1;
   std::string_view micro[2]{};
   int micro_otherwise = 0;          ///< 0: must be stated
   std::string_view micro_of_all{};  ///< of all data ranks together, where `micro` is not stated
@@ -185,5 +188,43 @@ inline constexpr FsdpDialect kNemoRl{.format = "nemo-rl",
                                      .optimizer = "policy.optimizer.name",
                                      .counted = kDtensorCounted,
                                      .own = kDtensorSections};
+
+inline constexpr CountedAs kSkyRlCounted[] = {
+    {"trainer.bf16", "true", "products are counted in bf16"},
+    {"trainer.flash_attn", "true", "attention is counted as a fused kernel"},
+    {"trainer.policy.fsdp_config.mixed_precision.param_dtype", "bf16 bfloat16 null", "products are counted in bf16"},
+    {"trainer.policy.fsdp_config.mixed_precision.reduce_dtype", "fp32 float32 null",
+     "gradients are counted as reduced in fp32"},
+    {"trainer.policy.model.lora.exclude_modules", "null", "adapters of all modules are counted"},
+    {"trainer.policy.use_torch_compile", "false False", "kernels that torch.compile fuses are counted one by one"},
+};
+inline constexpr std::string_view kSkyRlSections[] = {"trainer.policy."};
+
+inline constexpr FsdpDialect kSkyRl{.format = "skyrl",
+                                    .model = {"trainer.policy.model.path", {}},
+                                    .prompt = "trainer.max_prompt_length",
+                                    .response = "generator.sampling_params.max_generate_length",
+                                    .length = 512,
+                                    .answer = 1024,
+                                    .batch = "trainer.policy_mini_batch_size",
+                                    .batch_otherwise = 256,
+                                    .repeats = "generator.n_samples_per_prompt",
+                                    .repeats_otherwise = 5,
+                                    .micro = {"trainer.micro_train_batch_size_per_gpu", {}},
+                                    .micro_otherwise = 1,
+                                    .cp = "trainer.policy.sequence_parallel_size",
+                                    .checkpointing = "trainer.gradient_checkpointing",
+                                    .lora = "trainer.policy.model.lora.rank",
+                                    .offload = {"trainer.policy.fsdp_config.cpu_offload", {}},
+                                    .nodes = "trainer.placement.policy_num_nodes",
+                                    .gpus = "trainer.placement.policy_num_gpus_per_node",
+                                    .ray = true,
+                                    .group = {"trainer.policy.fsdp_config.fsdp_size", {}},
+                                    .reshard = {"trainer.policy.fsdp_config.reshard_after_forward", {}},
+                                    .targets = "trainer.policy.model.lora.target_modules",
+                                    .engine = {"trainer.strategy", {}},
+                                    .engines = "fsdp fsdp2",
+                                    .counted = kSkyRlCounted,
+                                    .own = kSkyRlSections};
 
 }  // namespace plan::fsdp
