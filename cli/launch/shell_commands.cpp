@@ -114,7 +114,7 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   if (name == "true" || name == ":") return Truth::Yes;
   if (name == "false") return Truth::No;
   if (name == "printf" && words.size() > 3 && words[1].chars == "-v") return print_into(words);
-  const bool writes = name == "cat" || name == "echo" || name == "tee";
+  const bool writes = name == "cat" || name == "echo" || name == "printf" || name == "tee" || name == "cp";
   if (!writes || !write(words, redirections)) lose_written(words, redirections);
   if (name == "read") return read_document(words, redirections);
   if (name == "unset" || name == "mapfile" || name == "readarray") return forget(words, 1), Truth::Yes;
@@ -160,24 +160,26 @@ bool is_plain_integer(std::string_view word) {
 
 }  // namespace
 
-/// `printf -v NAME FORMAT WORDS`, for formats of `%s`, `%d` and `%%`. Words that are left use the format again, and
-/// missing ones are empty, or nought.
-Truth Follower::print_into(const std::vector<Text>& words) {
-  const Text& format = words[3];
+/// What `printf FORMAT WORDS` prints, the format being word `at`; nothing where that is not followed.
+std::optional<Text> Follower::printed(const std::vector<Text>& words, std::size_t at) {
+  constexpr std::pair<char, char> kEscapes[] = {{'n', '\n'}, {'t', '\t'}, {'\\', '\\'}, {'"', '"'}, {'\'', '\''}};
+  const Text& format = words[at];
   Text out;
-  std::size_t next = 4, before = 0;
+  std::size_t next = at + 1, before = 0;
   do {
     before = next;
     for (std::size_t i = 0; i < format.chars.size(); ++i) {
-      const char c = format.chars[i], after = c == '%' && i + 1 < format.chars.size() ? format.chars[++i] : '\0';
+      const char c = format.chars[i];
+      const char after = (c == '%' || c == '\\') && i + 1 < format.chars.size() ? format.chars[++i] : '\0';
       const bool given = next < words.size();
-      if (c == '\\' || (c == '%' && after != 's' && after != 'd' && after != '%') ||
-          (after == 'd' && given && !is_plain_integer(words[next].chars))) {
-        note(words.front().line(), fmt::format("what `printf` puts into `{}` is not followed", words[2].chars));
-        scope.variables.erase(words[2].chars);  // its old value is not its value any more
-        return Truth::Unknown;
-      }
-      if (after == '\0' || after == '%')
+      const auto* const escape =
+          std::find_if(std::begin(kEscapes), std::end(kEscapes), [&](const auto& row) { return row.first == after; });
+      if ((c == '\\' && escape == std::end(kEscapes)) || (c == '%' && after != 's' && after != 'd' && after != '%') ||
+          (c == '%' && after == 'd' && given && !is_plain_integer(words[next].chars)))
+        return std::nullopt;
+      if (c == '\\')
+        out.add(escape->second, format.line());
+      else if (c != '%' || after == '%')
         out.add(c, format.line());
       else if (given)
         out.add(words[next++]);
@@ -185,7 +187,18 @@ Truth Follower::print_into(const std::vector<Text>& words) {
         out.add('0', format.line());
     }
   } while (next > before && next < words.size());
-  set(words[2].chars, {{std::move(out)}, false, false});
+  return out;
+}
+
+/// `printf -v NAME FORMAT WORDS`
+Truth Follower::print_into(const std::vector<Text>& words) {
+  std::optional<Text> out = printed(words, 3);
+  if (!out) {
+    note(words.front().line(), fmt::format("what `printf` puts into `{}` is not followed", words[2].chars));
+    scope.variables.erase(words[2].chars);  // its old value is not its value any more
+    return Truth::Unknown;
+  }
+  set(words[2].chars, {{std::move(*out)}, false, false});
   return Truth::Yes;
 }
 

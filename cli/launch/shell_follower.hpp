@@ -126,6 +126,7 @@ class Follower {
 
   Truth command(const std::vector<Token>& raw, std::map<std::string, std::string> environment);
 
+  std::optional<Text> printed(const std::vector<Text>& words, std::size_t at);
   Truth print_into(const std::vector<Text>& words);
 
   /// `N = A * B`, `N += 2`, `N++`, as `let` and `(( ))` have it.
@@ -170,11 +171,14 @@ class Follower {
   /// What a command reads between `<<END` and `END`; nothing where it reads none.
   std::optional<Text> document(const std::vector<Token>& redirections);
 
-  /// `cat <<END > file`, `tee file <<END` and `echo "$TEXT" > file`: what the file then holds. False where the command
-  /// puts more into it than is known here.
+  /// `cp job.sh mine.sh`: a file that the script has written, or that is beside it. False where it is neither.
+  bool copy(const std::vector<Text>& words);
+  /// `cat <<END > file`, `tee file <<END`, `echo "$TEXT" > file` and `printf`'s: what the file then holds. False where
+  /// the command puts more into it than is known here.
   bool write(const std::vector<Text>& words, const std::vector<Token>& redirections);
 
   /// `sed -i s/a/b/ file`, `envsubst < file > other`: a file of the script's own holds something else from here on.
+  void lose(const std::string& file, std::string_view program);
   void lose_written(const std::vector<Text>& words, const std::vector<Token>& redirections);
 
   void record(const std::vector<Text>& words, std::map<std::string, std::string> environment);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/launch/format.hpp"
 #include "cli/launch/shell_follower.hpp"
 #include "formulas/words.hpp"
 
@@ -18,8 +19,31 @@ std::optional<Text> Follower::document(const std::vector<Token>& redirections) {
   return out;
 }
 
+bool Follower::copy(const std::vector<Text>& words) {
+  std::size_t first = 1;
+  while (first < words.size() && words[first].chars.starts_with('-')) ++first;
+  if (words.size() != first + 2) return false;
+  const std::string &from = words[first].chars, &to = words[first + 1].chars;
+  const std::string file{base_name(to)};
+  Text text;
+  if (const auto found = written_.find(std::string(base_name(from))); found != written_.end())
+    text = found->second;
+  else if (const std::optional<LaunchSource> there = source != nullptr ? beside(*source, from) : std::nullopt)
+    text.add(there->text, words.front().line());
+  else
+    return lose(file, "cp"), false;
+  if (file.empty() || !scope.spend(text.chars.size())) return false;
+  script_.written[file] = text.chars;
+  written_[file] = std::move(text), changed_.erase(file);
+  if (const auto changed = changed_.find(std::string(base_name(from))); changed != changed_.end())
+    changed_[file] = changed->second;
+  return true;
+}
+
 bool Follower::write(const std::vector<Text>& words, const std::vector<Token>& redirections) {
-  const bool prints = words.front().chars == "echo", tees = words.front().chars == "tee";
+  if (words.front().chars == "cp") return copy(words);
+  const bool formats = words.front().chars == "printf";
+  const bool prints = formats || words.front().chars == "echo", tees = words.front().chars == "tee";
   std::size_t first = 1;
   while (first < words.size() && words[first].chars.starts_with('-')) ++first;
   if (!prints && words.size() != first + static_cast<std::size_t>(tees)) return false;  // of files nothing is known
@@ -32,7 +56,10 @@ bool Follower::write(const std::vector<Text>& words, const std::vector<Token>& r
     appends = token.redirection == Redirection::Onto;
   }
   if (file.empty()) return true;
-  if (prints) {
+  if (formats) {
+    if (words.size() > 1) text = printed(words, words[1].chars == "--" && words.size() > 2 ? 2 : 1);
+    if (!text) return false;  // what it prints is not followed: nothing is known of the file
+  } else if (prints) {
     first = 1;
     while (first < words.size() && (words[first].chars == "-e" || words[first].chars == "-n")) ++first;
     text = joined_words(words, first), text->add('\n', words.front().line());
@@ -44,21 +71,22 @@ bool Follower::write(const std::vector<Text>& words, const std::vector<Token>& r
   return true;
 }
 
+void Follower::lose(const std::string& file, std::string_view program) {
+  if (written_.contains(file)) changed_[file] = program;
+}
+
 void Follower::lose_written(const std::vector<Text>& words, const std::vector<Token>& redirections) {
   const std::string_view program = base_name(words.front().chars);
-  const auto lose = [&](const std::string& file) {
-    if (written_.contains(file)) changed_[file] = program;
-  };
   for (const Token& token : redirections)
     if (token.redirection == Redirection::Into || token.redirection == Redirection::Onto)
-      lose(std::string(base_name(expand_one(token.raw, scope).chars)));
+      lose(std::string(base_name(expand_one(token.raw, scope).chars)), program);
   const bool edits = std::any_of(words.begin(), words.end(), [](const Text& word) {
     const std::string_view flag = word.chars;
     return flag.starts_with("--in-place") ||
            (flag.starts_with('-') && !flag.starts_with("--") && flag.find('i') != std::string_view::npos);
   });
   if (program == "patch" || (edits && (program == "sed" || program == "perl")))
-    for (std::size_t i = 1; i < words.size(); ++i) lose(std::string(base_name(words[i].chars)));
+    for (std::size_t i = 1; i < words.size(); ++i) lose(std::string(base_name(words[i].chars)), program);
 }
 
 void Follower::child(const Text& text, const std::vector<Text>& words, std::size_t from) {

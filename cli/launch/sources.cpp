@@ -84,7 +84,8 @@ void let_open(LaunchSource& source) {
 /// What a script writes into files itself, DeepSpeed's configuration or the script that each node runs, can be opened
 /// under those files' names.
 void let_open_written(LaunchSource& source) {
-  if (!is_shell(source) || source.text.find("<<") == std::string::npos) return;
+  const auto holds = [&](std::string_view part) { return source.text.find(part) != std::string::npos; };
+  if (!is_shell(source) || (!holds("<<") && !holds("echo") && !holds("printf") && !holds("cp "))) return;
   Script script = follow_script(source);
   if (script.written.empty()) return;
   source.open = [disk = std::move(source.open), written = std::move(script.written)](std::string_view name) {

@@ -39,6 +39,10 @@ TEST_CASE("a script that is written and then started is what trains") {
       document("sbatch --job-name x <<EOF\n", text, ""),
       document("bash -s <<EOF\n", text, ""),
       document("srun --nodes 2 bash <<EOF\n", text, ""),
+      document("cat > first.sh <<EOF\n", text, "cp first.sh out/job.sh\nsbatch out/job.sh\n"),
+      "printf \"" + text + "\" > job.sh\nbash job.sh\n",
+      "printf '%s\\n' \"" + text + "\" > job.sh\nbash job.sh\n",
+      "echo \"" + text + "\" > job.sh\nbash job.sh\n",
   };
   for (const std::string& form : forms) {
     CAPTURE(form);
@@ -48,6 +52,28 @@ TEST_CASE("a script that is written and then started is what trains") {
     }
     CHECK(error_of("run.sh", "#!/bin/bash\nfor TP in 2 4; do\n" + form + "done\n") == "several_trainings");
   }
+}
+
+TEST_CASE("a configuration is read as the script has written it, in whatever way") {
+  const std::string train =
+      "deepspeed --num_gpus 8 train.py --deepspeed ds.json --model_name_or_path meta-llama/Llama-2-7b-hf "
+      "--per_device_train_batch_size 1 --max_seq_length 2048 --bf16 true\n";
+  for (const int stage : {1, 2, 3})
+    for (const std::string& form :
+         {document("cat > ds.json <<EOF\n", "{\"zero_optimization\": {\"stage\": $Z}, \"bf16\": {\"enabled\": true}}\n",
+                   ""),
+          std::string("echo '{\"zero_optimization\": {\"stage\": '$Z'}, \"bf16\": {\"enabled\": true}}' > ds.json\n"),
+          std::string("echo \"{\n \\\"zero_optimization\\\": {\\\"stage\\\": $Z}, \\\"bf16\\\": {\\\"enabled\\\": "
+                      "true}}\" > ds.json\n"),
+          std::string("printf '{\"zero_optimization\": {\"stage\": %d},\\n \"bf16\": {\"enabled\": %s}}\\n' $Z true > "
+                      "ds.json\n"),
+          std::string("printf '{\"zero_optimization\": {\"stage\": %s}}' \"$Z\" > a.json\ncp a.json ds.json\n")}) {
+      CAPTURE(form);
+      CHECK(job_of("run.sh", fmt::format("#!/bin/bash\nZ={}\n{}{}", stage, form, train)).fixed.zero == stage);
+    }
+  // What a format does that is not followed leaves the file unknown.
+  CHECK(error_of("run.sh", "#!/bin/bash\nprintf '{\"zero_optimization\": {\"stage\": %5.1f}}' 2 > ds.json\n" + train) ==
+        "missing_file");
 }
 
 TEST_CASE("a script that is started sees what is exported, and what it sets is gone with it") {
@@ -64,7 +90,8 @@ TEST_CASE("a script that is started sees what is exported, and what it sets is g
 TEST_CASE("a written script that another program changes is not read as it was written") {
   const std::string written = document("#!/bin/bash\ncat > job.sh <<EOF\n", job("2"), "");
   for (const char* change : {"sed -i s/2/4/ job.sh\n", "sed -Ei.old s/2/4/ ./job.sh\n", "perl -pi -e s/2/4/ job.sh\n",
-                             "python tune.py > job.sh\n", "cat more.sh >> job.sh\n"}) {
+                             "python tune.py > job.sh\n", "cat more.sh >> job.sh\n", "cp other.sh job.sh\n",
+                             "printf '%5.1f' 2 > job.sh\n"}) {
     CAPTURE(std::string(change));
     const Files files;
     const Result<LaunchJob> read = files.read("run.sh", written + change + "sbatch job.sh\n");
