@@ -113,14 +113,17 @@ void from_command(const ShellCommand& command, const std::string& file, LaunchFa
   facts.gpus_where = fmt::format("{}:{}", file, processes_line);
 }
 
-/// `mpirun -np 64 -npernode 4 python ...`, `mpiexec -n 64`, `flux run -n 64`, `horovodrun -np 64`, `jsrun -n 8 -g 6`:
-/// a rank for each GPU, where the launcher itself starts Python.
+/// `mpirun -np 64 -npernode 4 python ...`, `mpiexec -n 64`, `flux run -n 64`, `horovodrun -np 64`, `jsrun -n 8 -g 6`,
+/// MindSpore's `msrun --worker_num 64 --local_worker_num 8`: a rank for each GPU, where the launcher itself starts
+/// Python.
 void from_ranks(const ShellCommand& command, const std::string& file, LaunchFacts& facts) {
-  constexpr std::string_view kLaunchers[] = {"mpirun", "mpiexec", "orterun", "horovodrun", "flux", "jsrun", "srun"};
+  constexpr std::string_view kLaunchers[] = {"mpirun", "mpiexec", "orterun", "horovodrun",
+                                             "flux",   "jsrun",   "srun",    "msrun"};
   constexpr std::string_view kInside[] = {"torchrun", "torch.distributed.run", "torch.distributed.launch", "deepspeed",
                                           "accelerate"};
-  constexpr std::string_view kAll[] = {"-np", "-n", "--np", "--ntasks"},
-                             kEach[] = {"-npernode", "--npernode", "-ppn", "--ppn", "--ntasks-per-node"};
+  constexpr std::string_view kAll[] = {"-np", "-n", "--np", "--ntasks", "--worker-num"},
+                             kEach[] = {"-npernode", "--npernode",        "-ppn",
+                                        "--ppn",     "--ntasks-per-node", "--local-worker-num"};
   const auto one_of = [](std::string_view word, const auto& words) {
     return std::any_of(std::begin(words), std::end(words), [&](std::string_view other) { return is(word, other); });
   };

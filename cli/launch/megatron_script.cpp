@@ -248,18 +248,31 @@ LaunchFacts with_ranks(LaunchFacts facts, const MegatronArgs& args) {
   return facts;
 }
 
+/// DeepSpeed's file states batches of its own, of which the engine stops at some that differ: the flags' are counted.
+void tell_other_batches(Settings& keys, MegatronArgs& args) {
+  for (const auto& [key, flag] : {std::pair{"train_batch_size", "global-batch-size"},
+                                  std::pair{"train_micro_batch_size_per_gpu", "micro-batch-size"}})
+    if (const std::optional<std::int64_t> own = keys.integer(key);
+        own && args.has(flag) && *own != args.integer(flag, *own))
+      args.unused.push_back({"not_used", fmt::format("{}: `{}` is {}, and `--{}` is {}, which counts", keys.where(key),
+                                                     key, *own, flag, args.text(flag))});
+}
+
 /// `--deepspeed_config FILE` holds ZeRO's stage where no flag does.
 void follow_deepspeed(const LaunchSource& source, MegatronArgs& args) {
   const char* flag = args.has("deepspeed_config") ? "deepspeed_config" : "deepspeed-config";
-  if (!args.has(flag) || args.has("zero-stage")) return;
+  if (!args.has(flag)) return;
+  const bool staged = args.has("zero-stage");
   if (const std::optional<LaunchSource> file = beside(source, args.text(flag)))
     if (Result<Settings> keys = settings_of_json(*file)) {
       const std::optional<std::int64_t> stage = keys->integer("zero_optimization.stage");
-      args.given["zero-stage"] = {{fmt::format("{}", stage.value_or(0))}, keys->where("zero_optimization.stage")};
-      return;
+      if (!staged)
+        args.given["zero-stage"] = {{fmt::format("{}", stage.value_or(0))}, keys->where("zero_optimization.stage")};
+      return tell_other_batches(*keys, args);
     }
-  args.unused.push_back({"not_used", fmt::format("{}: ZeRO's stage may stand in `{}`, which is not beside the script",
-                                                 args.where(flag), args.text(flag))});
+  if (!staged)
+    args.unused.push_back({"not_used", fmt::format("{}: ZeRO's stage may stand in `{}`, which is not beside the script",
+                                                   args.where(flag), args.text(flag))});
 }
 
 bool for_ascend(const LaunchSource& source) {

@@ -260,6 +260,12 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
     if (file && follow) follow_deepspeed(source, setting, all);
   }
   take_zero_flags(all);
+  // `autoalign-cli dpo`, `trl kto`: the verb is the stage.
+  constexpr std::string_view kStages[] = {"dpo", "kto", "orpo", "simpo", "cpo", "rm", "reward", "ppo", "grpo", "rloo"};
+  for (std::size_t i = 1; i < command.words.size() && !command.words[i].text.starts_with("--"); ++i)
+    if (std::find(std::begin(kStages), std::end(kStages), command.words[i].text) != std::end(kStages) &&
+        !flags.states("stage"))
+      set(all, "args.stage", command.words[i].text, none);
   for (const ShellWord& word : command.words)
     if (word.text == "trl" || word.text.ends_with("/trl") || word.text.find("trl/scripts/") != std::string::npos ||
         word.text.ends_with("examples/scripts/sft.py") || word.text.starts_with("trl.scripts."))

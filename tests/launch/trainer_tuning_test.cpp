@@ -333,4 +333,18 @@ TEST_CASE("torchtune's parts of a model are told where each is trained otherwise
   }
 }
 
+TEST_CASE("the verb of a trainer's command is its stage") {
+  const std::string words =
+      " --model_name_or_path meta-llama/Llama-2-7b-hf --per_device_train_batch_size 1 --max_length 2048 --bf16 true\n";
+  const auto tells = [&](const std::string& start) {
+    return names(job_of("run.sh", "#!/bin/bash\n" + start + words, on(8)).unused, "models beside the trained one");
+  };
+  for (const char* start : {"autoalign-cli dpo", "trl kto", "accelerate launch -m trl.cli grpo", "trl reward"}) {
+    CAPTURE(std::string(start));
+    CHECK(tells(start));
+  }
+  for (const char* start : {"autoalign-cli sft", "trl sft", "python train.py --output_dir dpo"})
+    CHECK_FALSE(tells(start));
+}
+
 }  // namespace plan

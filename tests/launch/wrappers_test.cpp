@@ -2,6 +2,8 @@
 // programs with names of their own for what the Trainer has. Sizes are worked out by hand.
 #include <doctest/doctest.h>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -358,6 +360,8 @@ TEST_CASE("launchers that count ranks say on how many GPUs, and of how many on a
                                  {"", "flux run -N 4 -n 32 -g 1 python", 32, 0},
                                  {"", "jsrun -n 8 -a 4 -g 4 python", 32, 0},
                                  {"", "horovodrun -np 16 python", 16, 0},
+                                 {"", "msrun --worker_num 16 --local_worker_num=8", 16, 8},
+                                 {"", "msrun --worker_num=8 --master_port 8118", 8, 0},
                                  {"#SBATCH -N 4\n#SBATCH -G 16\n", "srun -n 16 python", 16, 4},
                                  {"#SBATCH --nodes=4\n#SBATCH --gpus=a100:16\n", "srun python", 16, 4},
                                  {"#SBATCH --nodes=4\n", "srun -n 4 torchrun --nnodes 4 --nproc_per_node 8", 32, 8},

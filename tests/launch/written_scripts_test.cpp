@@ -104,4 +104,26 @@ TEST_CASE("a written script that another program changes is not read as it was w
     CHECK(job_of("run.sh", written + plain + "sbatch job.sh\n").fixed.tp == 2);
 }
 
+TEST_CASE("batches of DeepSpeed's file that are not the flags' are told") {
+  const auto job = [](int all, int micro, const char* way) {
+    return job_of("run.sh",
+                  fmt::format("#!/bin/bash\ncat > ds.json <<EOF\n{{\"train_batch_size\": {}, "
+                              "\"train_micro_batch_size_per_gpu\": {}, \"zero_optimization\": {{\"stage\": 2}}}}\n"
+                              "EOF\ndeepspeed --num_gpus 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
+                              "--num-attention-heads 32 --seq-length 2048 --max-position-embeddings 2048 "
+                              "--micro-batch-size 2 --global-batch-size 64 --vocab-size 32000 --bf16 "
+                              "--tokenizer-type NullTokenizer --train-iters 10 --deepspeed "
+                              "--deepspeed_config ds.json {}\n",
+                              all, micro, way));
+  };
+  for (const char* way : {"", "--zero-stage 2"}) {
+    CAPTURE(std::string(way));
+    CHECK_FALSE(names(job(64, 2, way).unused, "ds.json"));
+    CHECK(names(job(128, 2, way).unused, "train_batch_size"));
+    CHECK(names(job(64, 4, way).unused, "train_micro_batch_size_per_gpu"));
+    CHECK(job(128, 4, way).training->global_batch == 64);
+    CHECK(job(128, 4, way).fixed.zero == 2);
+  }
+}
+
 }  // namespace plan
