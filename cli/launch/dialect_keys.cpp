@@ -179,7 +179,8 @@ constexpr auto kVerlDerived = word_list([] {
          "actor_rollout_ref.actor.optim.exp_avg_sq_dtype";
 });
 constexpr auto kSkyRlDerived = word_list([] {
-  return "trainer.max_prompt_length generator.sampling_params.max_generate_length trainer.policy_mini_batch_size "
+  return "trainer.max_prompt_length generator.max_input_length generator.sampling_params.max_generate_length "
+         "trainer.policy_mini_batch_size "
          "trainer.train_batch_size generator.n_samples_per_prompt trainer.policy.model.lora.rank "
          "trainer.gradient_checkpointing trainer.micro_forward_batch_size_per_gpu trainer.strategy";
 });
@@ -202,6 +203,10 @@ constexpr std::string_view kLlamaFactoryDerived[] = {
 constexpr CountedAs kVerlCounted[] = {
     {"actor_rollout_ref.model.use_fused_kernels", "false", "an output layer fused with its loss is counted apart"},
     {"actor_rollout_ref.actor.megatron.qat.enable", "false", "quantization that is trained for is not counted"},
+};
+constexpr CountedAs kSkyRlCounted[] = {
+    {"trainer.bf16", "true", "products are counted in bf16"},
+    {"trainer.flash_attn", "true", "attention is counted as a fused kernel"},
 };
 constexpr CountedAs kNemoRlCounted[] = {
     {"policy.megatron_cfg.use_linear_ce_fusion_loss", "false", "a loss in chunks of the output is counted whole"},
@@ -238,7 +243,8 @@ const Dialect& skyrl_dialect() {
                                "trainer.placement.policy_num_gpus_per_node",
                                "",
                                kSkyRlDerived,
-                               derive_skyrl};
+                               derive_skyrl,
+                               kSkyRlCounted};
   return dialect;
 }
 const Dialect& swift_dialect() {

@@ -84,8 +84,8 @@ inline constexpr CountedAs kDtensorCounted[] = {
 inline constexpr std::string_view kDtensorSections[] = {"policy.dtensor_cfg."};
 /// What verl moves off the GPU between updates alone, what repeats another key, and what is no switch of its own.
 inline constexpr std::string_view kPlainEndings[] = {
-    "fsdp_config.strategy",      "wrap_policy.min_num_params",  "lora_alpha",
-    "ppo_max_token_len_per_gpu", "fsdp_config.use_orig_params", "fsdp_config.forward_only"};
+    "fsdp_config.strategy",        "wrap_policy.min_num_params", "lora_alpha",        "ppo_max_token_len_per_gpu",
+    "fsdp_config.use_orig_params", "fsdp_config.forward_only",   "offload_after_step"};
 
 inline constexpr FsdpDialect kVerlActor{
     .format = "verl",

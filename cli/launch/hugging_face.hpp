@@ -60,6 +60,8 @@ struct TrainerTool {
 void read_tuning(JobBuilder& builder);
 /// What the model has beside the language model, and whether that itself is frozen.
 void tell_parts(JobBuilder& builder);
+/// The models that preferences and rewards are trained with, and what a reward model is.
+void tell_stage(JobBuilder& builder);
 /// Names the arguments that sound as if they weighed and that nothing has read: once everything else is read.
 void name_unread(JobBuilder& builder);
 /// bf16, fp16 or fp32 as DeepSpeed's file, the Trainer or accelerate's file has it, in that order.

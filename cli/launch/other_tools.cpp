@@ -33,6 +33,7 @@ constexpr OtherTool kTools[] = {
     {"a prime-rl configuration", kState, {}, {"[orchestrator", "[trainer.model", "[inference]"}},
     {"a prime-rl training configuration", kState, {"[data]", "[ckpt]", "[optim]"}, {}},
     {"a NeMo Automodel recipe", kState, {"_target_: nemo_automodel"}, {}},
+    {"a NeuronX Distributed Training configuration", kState, {"^distributed_strategy:", "^exp_manager:"}, {}},
     {"a ROLL experiment", kState, {"^actor_train:", "strategy_args:"}, {}},
     {"an ArcticTraining configuration", kState, {"^type:", "^deepspeed:", "^micro_batch_size:"}, {}},
     {"a Galvatron run",

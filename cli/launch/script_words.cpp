@@ -111,6 +111,11 @@ bool trains_nothing(const ShellCommand& command) {
   constexpr std::string_view kOther[] = {"generat", "decode",  "infer",   "eval",    "convert", "ckpt",
                                          "checker", "server",  "serve",   "export",  "merge",   "download",
                                          "to_hf",   "preproc", "tokeniz", "annotat", "quantize"};
+  const auto given = [&](std::string_view flag) {
+    return std::any_of(command.words.begin(), command.words.end(),
+                       [&](const ShellWord& word) { return word.text == flag; });
+  };
+  if (given("--do_predict") && !given("--do_train")) return true;
   const std::size_t behind = behind_program(command.words).value_or(1);
   std::string_view program = command.words[behind - 1].text;
   if (program.ends_with(".py")) program.remove_suffix(3);

@@ -1,10 +1,15 @@
-// Models of several parts around the Trainer: towers that are not counted, and a language model that is kept as it is.
+// Models of several parts around the Trainer: towers that are not counted, a language model that is kept as it is, and
+// the models that a stage of training keeps beside the trained one.
 // Tested by tests/launch/trainer_tuning_test.cpp.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/weighty_names.hpp"
 #include "formulas/text.hpp"
+#include "formulas/words.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan::hugging_face {
 namespace {
@@ -58,6 +63,43 @@ void tell_parts(JobBuilder& builder) {
     const bool images = key.find("vision") != std::string::npos || key.find("image") != std::string::npos;
     builder.unused(key, images ? "a tower for images is not counted" : "a tower beside the model is not counted");
   }
+}
+
+void tell_stage(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  bool told = settings.states("args.num_generations");  // GRPO and its like have no pairs
+  for (const char* key : {"args.stage", "args.rl", "args.rlhf_type"}) {
+    const std::string word = lowered(settings.text(key).value_or(""));
+    if (word.empty() || word == "sft" || word == "pt") continue;
+    told = true;
+    builder.unused(
+        key, fmt::format("`{}`: the models beside the trained one, and the pairs of answers, are not counted", word));
+  }
+  // A program's own word for it: `training_method: GRPO`, `--algorithm dpo`.
+  constexpr auto kMethods = word_list([] { return "dpo kto orpo simpo cpo ipo ppo grpo rloo reinforce"; });
+  constexpr auto kNaming = word_list([] { return "method algorithm algo _type _mode trainer loss objective"; });
+  for (const Setting& setting : settings.all()) {
+    const std::string_view key = setting.key;
+    const auto is = [&](std::string_view word) { return lowered(setting.value) == word; };
+    const auto ends = [&](std::string_view word) { return key.ends_with(word); };
+    if (told || !key.starts_with("args.") || !std::any_of(std::begin(kMethods), std::end(kMethods), is) ||
+        !std::any_of(std::begin(kNaming), std::end(kNaming), ends))
+      continue;
+    told = true;
+    builder.unused(setting.key, fmt::format("`{}`: the models beside the trained one, and the pairs of answers, are "
+                                            "not counted",
+                                            yaml::printable(setting.value)));
+  }
+  // TRL and open-instruct name no stage: their trainers of preferences take words that no other has.
+  for (const char* key : {"args.beta", "args.dpo_beta", "args.orpo_beta", "args.kto_beta", "args.dpo_loss_type",
+                          "args.rpo_alpha", "args.simpo_gamma", "args.cpo_alpha", "args.desirable_weight",
+                          "args.undesirable_weight", "args.precompute_ref_log_probs"})
+    if (!told && settings.states(key)) {
+      told = true;
+      builder.unused(key,
+                     "preferences are trained: the models beside the trained one, and the pairs of answers, are "
+                     "not counted");
+    }
 }
 
 }  // namespace plan::hugging_face

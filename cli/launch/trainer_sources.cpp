@@ -172,30 +172,6 @@ bool trains(const ShellCommand& command) {
   return false;
 }
 
-/// DeepSpeed-Chat's `--zero_stage 3 --offload --dtype bf16 --lora_dim 64 --only_optimize_lora`, from which its script
-/// makes DeepSpeed's file.
-void take_zero_flags(Settings& all) {
-  const bool learners = !all.states("args.zero_stage");  // open-instruct's: trained in bf16
-  const Setting* stage = all.get(learners ? "args.deepspeed_stage" : "args.zero_stage");
-  if (stage == nullptr || all.has_section("ds.")) return;
-  const Setting from = *stage;
-  set(all, "ds.zero_optimization.stage", from);
-  const bool offload = all.states("args.offload") && lowered(all.text("args.offload").value_or("")) == "true";
-  for (const char* key : {"ds.zero_optimization.offload_optimizer.device", "ds.zero_optimization.offload_param.device"})
-    if (offload) set(all, key, "cpu", *all.get("args.offload"));
-  const std::string type = lowered(all.text("args.dtype").value_or(learners ? "bf16" : "fp16"));
-  set(all, type == "bf16" ? "ds.bf16.enabled" : "ds.fp16.enabled", "true", from);
-  const Setting* rank = all.get("args.lora_dim");
-  if (rank == nullptr || rank->value == "0") return;
-  const Setting rows = *rank;
-  if (all.text("args.only_optimize_lora").value_or("false") == "true") {
-    set(all, "args.finetuning_type", "lora", rows);
-    set(all, "args.lora_rank", rows);
-  } else {
-    set(all, "args.adapters_beside", rows);
-  }
-}
-
 /// `--key value`, `--key=value` or `--key` of a command, from word `i` on, which moves behind it.
 Setting flag_at(const ShellCommand& command, std::size_t& i, const std::string& file) {
   const ShellWord& word = command.words[i];
@@ -259,7 +235,7 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
     const bool file = key == "deepspeed_config" || (key == "deepspeed" && setting.value != "true");
     if (file && follow) follow_deepspeed(source, setting, all);
   }
-  take_zero_flags(all);
+  take_chat(flags, all);
   // `autoalign-cli dpo`, `trl kto`: the verb is the stage.
   constexpr std::string_view kStages[] = {"dpo", "kto", "orpo", "simpo", "cpo", "rm", "reward", "ppo", "grpo", "rloo"};
   for (std::size_t i = 1; i < command.words.size() && !command.words[i].text.starts_with("--"); ++i)

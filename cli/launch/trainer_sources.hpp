@@ -33,6 +33,8 @@ void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& 
 [[nodiscard]] std::string_view open_rlhf_stage(const ShellCommand& command);
 /// Flags of a command, without the dashes; `start` is where the command begins.
 void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting& start, Settings& all);
+/// DeepSpeed-Chat's flags, once the others of the command are taken.
+void take_chat(const Settings& flags, Settings& all);
 /// `--accelerator_config '{"split_batches": true}'`: an object in one word, which a file states as a section. Whether
 /// the setting was one.
 [[nodiscard]] bool take_object(const Setting& setting, Settings& all);

@@ -87,6 +87,9 @@ constexpr Weighing kWeighing[] = {
     {"args.trainable_parameters_regex", "frozen weights are counted as trained"},
     {"args.lisa_n_layers", "LISA trains some layers at a time: counted as all"},
     {"args.lisa_activated_layers", "LISA trains some layers at a time: counted as all"},
+    {"args.spectrum_config_path", "frozen weights are counted as trained"},
+    {"args.spectrum_top_fraction", "frozen weights are counted as trained"},
+    {"args.num_padding_at_beginning", "DeepSpeed-Chat's reward models, their heads and pairs are not counted"},
     {"args.optim_target_modules", "an optimizer on some modules only is counted on all"},
     {"args.use_unsloth_gc", "activations that go to the host are counted on the GPU"},
     {"args.use_kt", "layers that stay on the host are counted on the GPU"},
@@ -274,28 +277,6 @@ void read_attention(JobBuilder& builder) {
   if (settings.boolean("args.eager_attention").value_or(false)) builder.training.stack.flash_attention = false;
 }
 
-void read_stage(JobBuilder& builder) {
-  Settings& settings = builder.settings;
-  bool told = settings.states("args.num_generations");  // GRPO and its like have no pairs
-  for (const char* key : {"args.stage", "args.rl", "args.rlhf_type"}) {
-    const std::string word = lowered(settings.text(key).value_or(""));
-    if (word.empty() || word == "sft" || word == "pt") continue;
-    told = true;
-    builder.unused(
-        key, fmt::format("`{}`: the models beside the trained one, and the pairs of answers, are not counted", word));
-  }
-  // TRL and open-instruct name no stage: their trainers of preferences take words that no other has.
-  for (const char* key : {"args.beta", "args.dpo_beta", "args.orpo_beta", "args.kto_beta", "args.dpo_loss_type",
-                          "args.rpo_alpha", "args.simpo_gamma", "args.cpo_alpha", "args.desirable_weight",
-                          "args.undesirable_weight", "args.precompute_ref_log_probs"})
-    if (!told && settings.states(key)) {
-      told = true;
-      builder.unused(key,
-                     "preferences are trained: the models beside the trained one, and the pairs of answers, are "
-                     "not counted");
-    }
-}
-
 }  // namespace
 
 const TrainerTool& tool_of(Settings& settings) {
@@ -341,7 +322,7 @@ void read_tuning(JobBuilder& builder) {
     name_whole_modules(builder);
   }
   read_attention(builder);
-  read_stage(builder);
+  tell_stage(builder);
   constexpr std::string_view kDecoders[] = {"causal_lm", "pretrain", "sft", "dpo"};  // Firefly's are its stages
   if (const std::string kind = lowered(settings.text("args.task_type").value_or("causal_lm"));
       std::find(std::begin(kDecoders), std::end(kDecoders), kind) == std::end(kDecoders))

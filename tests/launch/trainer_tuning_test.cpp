@@ -347,4 +347,48 @@ TEST_CASE("the verb of a trainer's command is its stage") {
     CHECK_FALSE(tells(start));
 }
 
+TEST_CASE("DeepSpeed-Chat's actor is read by its own flags") {
+  const std::string start = "#!/bin/bash\ndeepspeed --num_gpus 8 main.py ";
+  const std::string batch = "--per_device_train_batch_size 2 --gradient_accumulation_steps 4 ";
+  for (const int stage : {2, 3}) {
+    const LaunchJob plain = job_of("a.sh", start + batch +
+                                               fmt::format("--model_name_or_path facebook/opt-1.3b "
+                                                           "--max_seq_len 768 --zero_stage {} "
+                                                           "--gradient_checkpointing\n",
+                                                           stage));
+    const LaunchJob actor = job_of("b.sh", start + batch +
+                                               fmt::format("--actor_model_name_or_path facebook/opt-1.3b "
+                                                           "--critic_model_name_or_path facebook/opt-350m "
+                                                           "--max_prompt_seq_len 512 --max_answer_seq_len 256 "
+                                                           "--actor_zero_stage {} --actor_gradient_checkpointing\n",
+                                                           stage));
+    CHECK(actor.fixed.zero == stage);
+    CHECK(actor.fixed == plain.fixed);
+    CHECK(actor.training->seq == 768);
+    CHECK(actor.training->precision == plain.training->precision);
+    CHECK(actor.training->global_batch == plain.training->global_batch);
+    CHECK(actor.model->name == plain.model->name);
+    CHECK(names(actor.unused, "ppo"));
+    CHECK_FALSE(names(plain.unused, "ppo"));
+  }
+  CHECK(names(job_of("r.sh", start + batch +
+                                 "--model_name_or_path facebook/opt-1.3b --num_padding_at_beginning 1 "
+                                 "--max_seq_len 512 --zero_stage 0\n")
+                  .unused,
+              "reward models"));
+}
+
+TEST_CASE("a program's own word for what it trains, and what it freezes, is told") {
+  const Tool tool{"args.yaml",
+                  "model_name_or_path: meta-llama/Meta-Llama-3-8B\nper_device_train_batch_size: 2\n"
+                  "max_length: 2048\nbf16: true\n"};
+  for (const char* word : {"training_method: GRPO", "algorithm: ppo", "loss_type: dpo", "trainer_type: kto"}) {
+    CAPTURE(std::string(word));
+    CHECK(names(with(tool, word).unused, "models beside the trained one"));
+  }
+  CHECK(names(with(tool, "spectrum_config_path: a.yaml").unused, "spectrum_config_path"));
+  for (const char* plain : {"run_name: dpo", "training_method: sft", "algorithm: adamw"})
+    CHECK_FALSE(names(with(tool, plain).unused, "models beside"));
+}
+
 }  // namespace plan

@@ -12,6 +12,30 @@ namespace plan {
 
 using namespace launching;
 
+TEST_CASE("a command that only predicts trains nothing, whatever files it names") {
+  const Files files;
+  files.folder.write("acc.yaml",
+                     "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_machines: 1\n"
+                     "num_processes: 4\nmixed_precision: fp16\n");
+  const std::string words = " --model_name_or_path meta-llama/Llama-2-7b-hf --stage sft --finetuning_type lora ";
+  const std::string start = "#!/bin/bash\naccelerate launch --config_file acc.yaml src/train_bash.py";
+  CHECK_FALSE(files.read("run.sh", start + words + "--do_predict --per_device_eval_batch_size 1\n"));
+  const std::string train = words + "--do_train --per_device_train_batch_size 1 --cutoff_len 1024 --fp16\n";
+  CHECK(files.read("run.sh", start + train));
+  CHECK(files.read("run.sh", start + " --do_predict" + train));
+}
+
+TEST_CASE("a NeuronX configuration is refused by name") {
+  const Files files;
+  const Result<LaunchJob> job =
+      files.read("conf.yaml",
+                 "trainer:\n  devices: 32\n  num_nodes: 1\nexp_manager:\n  name: x\n"
+                 "distributed_strategy:\n  tensor_model_parallel_size: 8\nmodel:\n  num_layers: 32\n"
+                 "  hidden_size: 4096\n  num_attention_heads: 32\n  encoder_seq_length: 2048\n");
+  REQUIRE_FALSE(job);
+  CHECK(job.error().front().message.find("NeuronX") != std::string::npos);
+}
+
 TEST_CASE("a script whose program trains nothing is refused, and one that trains is read") {
   const Files files;
   files.folder.write("base.yml",
