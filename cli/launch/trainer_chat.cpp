@@ -23,7 +23,7 @@ void take_actor(const Settings& flags, Settings& all) {
     if (setting.key == "max_prompt_seq_len" || setting.key == "max_answer_seq_len")
       tokens += std::clamp<std::int64_t>(to_integer(setting.value).value_or(0), 0, 1 << 28);
     for (const Renamed& row : kChat)
-      if (setting.key == row.from) set(all, std::string(row.to), setting);
+      if (setting.key == row.from && all.get("args." + setting.key) != nullptr) set(all, std::string(row.to), setting);
   }
   const Setting* const answer = all.get("args.max_answer_seq_len");
   if (answer == nullptr) return;

@@ -369,6 +369,7 @@ TEST_CASE("DeepSpeed-Chat's actor is read by its own flags") {
     CHECK(actor.training->global_batch == plain.training->global_batch);
     CHECK(actor.model->name == plain.model->name);
     CHECK(names(actor.unused, "ppo"));
+    CHECK_FALSE(names(actor.unused, "actor_zero_stage"));
     CHECK_FALSE(names(plain.unused, "ppo"));
   }
   CHECK(names(job_of("r.sh", start + batch +
