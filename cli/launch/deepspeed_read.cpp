@@ -80,13 +80,16 @@ void read_zero(JobBuilder& builder) {
   constexpr std::string_view kStage = "ds.zero_optimization.stage", kMics = "ds.zero_optimization.mics_shard_size";
   // accelerate puts its own stage there, of which a DeepSpeed file leaves the default alone (dataclasses.py).
   const bool open = settings.states(kStage) && settings.text(kStage) == "auto";
-  const int stage = open ? 2 : builder.degree(kStage, 0, 0);
+  // A switch in the section's place is of its first version, which had one stage (runtime/zero/config.py).
+  constexpr std::string_view kSwitch = "ds.zero_optimization";
+  const bool first = settings.states(kSwitch) && settings.boolean(kSwitch).value_or(false);
+  const int stage = open ? 2 : builder.degree(kStage, first ? 1 : 0, 0);
   if (stage > 3) settings.refuse(*settings.get(kStage), "0, 1, 2 or 3");
   if (open) {
     builder.job.fixed.zero = stage;
     builder.guess("zero", "2", fmt::format("{}: `auto`, accelerate's default", settings.where(kStage)));
   } else {
-    builder.fix(&Fixed::zero, std::min(stage, 3), kStage);
+    builder.fix(&Fixed::zero, std::min(stage, 3), first ? kSwitch : kStage);
   }
   const int mics = builder.degree(kMics, -1, -1);
   builder.fix(&Fixed::shard, std::max(0, mics), kMics);

@@ -211,9 +211,11 @@ void name_unread(JobBuilder& builder, const FsdpDialect& dialect) {
     const std::string_view key = setting.key;
     const auto starts = [&](std::string_view section) { return key.starts_with(section); };
     const auto ends = [&](std::string_view ending) { return key.ends_with(ending); };
+    const std::string word = lowered(setting.value);
+    const bool half = ends("dtype") && (word == "float16" || word == "fp16");
     if (builder.settings.asked(setting) || (!setting.list && switched_off(setting.value)) ||
         std::none_of(dialect.own.begin(), dialect.own.end(), starts) ||
-        std::any_of(std::begin(kPlainEndings), std::end(kPlainEndings), ends) || !sounds_weighty(key))
+        std::any_of(std::begin(kPlainEndings), std::end(kPlainEndings), ends) || !(half || sounds_weighty(key)))
       continue;
     unread.add(key, setting.where());
   }

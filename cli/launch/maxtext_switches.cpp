@@ -108,6 +108,8 @@ constexpr std::pair<std::string_view, std::string_view> kWeighing[] = {
     {"enable_lora", "false"},
     {"lora.enable_lora", "false"},
     {"use_grpo", "false none"},
+    {"trainer_devices_fraction", "1"},
+    {"num_trainer_slices", "-1"},
     {"learn_to_init_mode", "false"},
     {"student_params_to_update", "none"},
     {"enable_streaming_diloco", "false"},

@@ -39,7 +39,7 @@ constexpr DialectRow kNeox[] = {
 };
 constexpr auto kNeoxDerived = word_list([] {
   return "pipe_parallel_size zero_optimization.overlap_comm gradient_accumulation_steps pos_emb norm "
-         "activation precision fp16.enabled fp16.type bf16.enabled checkpoint_activations "
+         "activation precision fp16.enabled fp16.fp16 fp16.type bf16.enabled checkpoint_activations "
          "checkpoint_num_layers num_gpus attention_config optimizer.type mlp_type mlp_multiple_of "
          "expansion_factor use_bias_in_attn_linear use_bias_in_mlp";
 });

@@ -143,13 +143,22 @@ void read_targets(JobBuilder& builder) {
   if (!targets->counted_as.empty()) builder.unused(named, targets->counted_as);
 }
 
+/// The key that states the rank of adapters: a tool's, or a program's own (`--init_lora_rank`); empty: none does.
+std::string rank_key(const Settings& settings) {
+  for (const char* key : kRanks)
+    if (settings.states(key)) return key;
+  for (const Setting& setting : settings.all()) {
+    const std::string_view key = setting.key;
+    if (key.starts_with("args.") && (key.ends_with("lora_rank") || key.ends_with("lora_r"))) return setting.key;
+  }
+  return "";
+}
+
 void read_rank(JobBuilder& builder, const TrainerTool& tool) {
-  Settings& settings = builder.settings;
-  for (const std::string_view key : kRanks)
-    if (settings.states(key)) {
-      builder.training.lora.rank = builder.degree(key, tool.rank);
-      return builder.origin("lora_rank", fmt::format("{}", builder.training.lora.rank), key);
-    }
+  if (const std::string key = rank_key(builder.settings); !key.empty()) {
+    builder.training.lora.rank = builder.degree(key, tool.rank);
+    return builder.origin("lora_rank", fmt::format("{}", builder.training.lora.rank), key);
+  }
   builder.training.lora.rank = tool.rank;
   assume(builder.job, "lora_rank", fmt::format("{}", tool.rank), fmt::format("default of {}", tool.name));
 }
@@ -251,12 +260,18 @@ std::pair<std::string, std::string> implied_method(JobBuilder& builder, const st
   Settings& settings = builder.settings;
   if (!quantized.empty()) return {"lora", quantized};
   if (settings.states("trl") || settings.states("args.use_peft")) return {"", ""};
-  for (const char* key : kRanks)
-    if (settings.states(key) && settings.text(key).value_or("0") != "0") {
-      builder.unused(key,
-                     fmt::format("adapters are trained because `{}` is stated: no switch says so", shown_key(key)));
-      return {"lora", key};
-    }
+  if (const std::string key = rank_key(settings); !key.empty() && settings.text(key).value_or("0") != "0") {
+    builder.unused(key, fmt::format("adapters are trained because `{}` is stated: no switch says so", shown_key(key)));
+    return {"lora", key};
+  }
+  for (const Setting& setting : settings.all()) {
+    const std::string_view key = setting.key;
+    const bool names = key.starts_with("args.") && (key.ends_with("lora_alpha") || key.ends_with("lora_dropout") ||
+                                                    key.find("adapter_path") != key.npos);
+    if (!names || setting.list || switched_off(setting.value)) continue;
+    builder.unused(setting.key, "adapters may be trained: all weights are counted as trained");
+    break;
+  }
   return {"", ""};
 }
 

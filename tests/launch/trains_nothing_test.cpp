@@ -148,4 +148,48 @@ TEST_CASE("torchtitan main's tensor parallelism without sequence parallelism is 
   CHECK(job.fixed.sequence_parallel == false);
 }
 
+TEST_CASE("a program's own words for adapters train them, or are told") {
+  const auto job = [](const std::string& words) {
+    return job_of("run.sh",
+                  "#!/bin/bash\npython train.py --model_name_or_path meta-llama/Llama-2-7b-hf "
+                  "--per_device_train_batch_size 1 --max_length 2048 --bf16 true " +
+                      words + "\n",
+                  on(1));
+  };
+  for (const char* key : {"lora_rank", "lora_r", "init_lora_rank", "policy_lora_r"}) {
+    CAPTURE(std::string(key));
+    const LaunchJob own = job(fmt::format("--{} 32 --lora_alpha 64", key));
+    CHECK(own.training->task == Task::Lora);
+    CHECK(own.training->lora.rank == 32);
+    CHECK(names(own.unused, key));
+    CHECK(job(fmt::format("--{} 0", key)).training->task == Task::FullFinetune);
+  }
+  for (const char* words : {"--lora_alpha 64", "--adapter_path out/sft", "--sft_adapter_path a"})
+    CHECK(names(job(words).unused, "adapters may be trained"));
+  for (const char* words : {"", "--lora_alpha 0", "--sft_adapter_path ''"}) CHECK(job(words).unused.empty());
+}
+
+TEST_CASE("what only some trainers have is told, and no more") {
+  const Files files;
+  // DeepSpeed's first way to switch ZeRO on.
+  for (const auto& [word, stage] : {std::pair{"true", 1}, {"false", 0}, {"{\"stage\": 2}", 2}})
+    CHECK(job_of("ds.json",
+                 fmt::format("{{\"train_batch_size\": 8, \"fp16\": {{\"enabled\": true}}, \"zero_optimization\": {}}}",
+                             word),
+                 on(8))
+              .fixed.zero == stage);
+  const std::string verl =
+      "#!/bin/bash\npython3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct "
+      "actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 "
+      "trainer.n_gpus_per_node=8 trainer.nnodes=1 ";
+  CHECK(names(job_of("v.sh", verl + "actor_rollout_ref.actor.dtype=float16\n").unused, "actor.dtype"));
+  CHECK_FALSE(names(job_of("v.sh", verl + "actor_rollout_ref.actor.dtype=bfloat16\n").unused, "actor.dtype"));
+  CHECK_FALSE(names(job_of("v.sh", verl + "actor_rollout_ref.rollout.dtype=float16\n").unused, "rollout.dtype"));
+  const std::string maxtext =
+      "model_name: llama3.1-8b\nhardware: gpu\nici_fsdp_parallelism: 8\n"
+      "dcn_data_parallelism: 1\nper_device_batch_size: 1\ntrainer_devices_fraction: ";
+  CHECK(names(job_of("m.yml", maxtext + "0.5\n", on(8)).unused, "trainer_devices_fraction"));
+  CHECK_FALSE(names(job_of("m.yml", maxtext + "1.0\n", on(8)).unused, "trainer_devices_fraction"));
+}
+
 }  // namespace plan
