@@ -9,6 +9,7 @@
 #include "cli/launch/native_trainers.hpp"
 #include "cli/launch/script_words.hpp"
 #include "cli/launch/shell.hpp"
+#include "formulas/text.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -20,7 +21,7 @@ constexpr std::string_view kPolicy = "trainer.policy.";
 /// Whether the command trains a policy, and does not only sample from it.
 bool trains(const ShellCommand& command) {
   return !trains_nothing(command) && std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
-    return std::string_view(word.text).substr(word.text.find_first_not_of('+')).starts_with(kPolicy);
+    return trim(word.text, "+").starts_with(kPolicy);
   });
 }
 
@@ -48,10 +49,12 @@ void tell_models(const DialectKeys& keys, LaunchJob& job) {
   };
   if (is_on(keys, kKl) || is_on(keys, kReward))
     tell(is_on(keys, kKl) ? kKl : kReward, "the reference model beside the trained one is not counted");
-  if (otherwise)
+  if (otherwise && !keys.empty()) {
+    const auto policy = keys.lower_bound(kPolicy);
     unused(job, "not_counted",
            fmt::format("{}: SkyRL keeps a reference model where `{}` is not stated, which is not counted",
-                       keys.empty() ? "" : keys.lower_bound(kPolicy)->second.where, kKl));
+                       (policy == keys.end() ? keys.begin() : policy)->second.where, kKl));
+  }
   if (word_of(keys, "trainer.algorithm.advantage_estimator") == "gae")
     tell("trainer.algorithm.advantage_estimator", "the critic beside the trained model is not counted");
 }

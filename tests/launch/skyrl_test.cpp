@@ -91,6 +91,11 @@ TEST_CASE("models that SkyRL keeps beside its policy, and programs of one's own,
     CHECK_FALSE(told(engine, "main_base"));
   }
   CHECK(told("trainer.strategy=deepspeed", "trainer.strategy"));
+  CHECK(job_of("run.sh", script("trainer.logger='' '' '+' +trainer.policy.model.lora.rank=4")).training->task ==
+        Task::Lora);
+  // A file without a policy states no job, or one without the model: either way it is an answer.
+  const Files files;
+  (void)files.read("a.yaml", "trainer:\n  policy_mini_batch_size: 64\ngenerator:\n  n_samples_per_prompt: 4\n", on(8));
   // What only samples trains nothing.
   CHECK(error_of("run.sh", script("", "skyrl.train.entrypoints.main_generate")) == "training_not_understood");
 }
