@@ -299,20 +299,19 @@ void blame_memory(Error& error, const Problem& problem) {
   constexpr double kStep = 1.12, kMost = 1e18;  // the latter in bytes: more than any layout needs
   Problem raised = problem;
   raised.objective = Objective::Memory, raised.headroom = {.share = {}, .bytes = 0};
-  raised.top = 1, raised.pareto = false;
-  SearchResult found;
+  raised.top = 1, raised.pareto = false, raised.free_switches = 0;
+  RunnableSearch found{raised, {}};
   for (double limit = static_cast<double>(problem.cluster.gpu.memory.value);
-       found.ranking.best().empty() && limit < kMost;) {
+       found.result.ranking.best().empty() && limit < kMost;) {
     limit *= kStep;
     raised.cluster.gpu.memory = Bytes(static_cast<std::int64_t>(limit));
-    found = find_layouts(raised, {.best_alone = true});
+    found = find_runnable(raised, {.best_alone = true});
   }
-  if (found.ranking.best().empty()) return;
-  const Candidate& closest = found.ranking.best().front();
+  if (found.result.ranking.best().empty()) return;
+  const Candidate& closest = found.result.ranking.best().front();
   const bool stated = problem.headroom.bytes || problem.headroom.share;
   const RealBytes capacity = stated ? usable_memory(problem, false) : RealBytes(problem.cluster.gpu.memory);
-  const CostModel costs(problem, split_of(closest.layout));
-  const Estimate detail = estimate(raised, closest.layout);
+  const Estimate detail = estimate(found.problem, closest.layout);
   const StageMemory& worst = detail.stages[static_cast<std::size_t>(detail.peak_stage)];
   const Bytes states = worst.weights + worst.grads + worst.optimizer;
   error.message = "no layout fits: " + problem.model.name + " needs at least " + gib(closest.score.peak) +

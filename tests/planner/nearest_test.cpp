@@ -45,6 +45,19 @@ TEST_CASE("too few GPUs: the suggested count works") {
   CHECK((!half.has_value() || half->best.fits != Fits::Yes));
 }
 
+TEST_CASE("too big for its GPUs is said of every maker's") {
+  for (const std::string vendor : {"", "nvidia", "amd", "google", "intel", "amazon"}) {
+    Problem problem = llama_70b(2);
+    problem.framework = Framework::Any;
+    problem.cluster.gpu.vendor = vendor;
+    const auto plan = search(problem);
+    REQUIRE_FALSE(plan.has_value());
+    CAPTURE(vendor);
+    CAPTURE(plan.error().front().message);
+    CHECK(plan.error().front().message.starts_with("no layout fits: llama3-70b needs at least"));
+  }
+}
+
 TEST_CASE("a prime number of GPUs: neighbours and batches that divide") {
   const Problem problem = llama_70b(1009);
   const auto plan = search(problem);
