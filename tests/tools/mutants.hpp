@@ -94,21 +94,26 @@ struct MinMax {
   }
 };
 
+/// One of two members; of two types it does not compile, for what both convert to would be gone when it is read.
+template <class T>
+auto& one_of(int id, T& first, T& second) {
+  return plan_mutant(id) ? second : first;
+}
 template <class T>
 auto& tp_or_pp(int id, T&& of) {
-  return plan_mutant(id) ? of.pp : of.tp;
+  return one_of(id, of.tp, of.pp);
 }
 template <class T>
 auto& pp_or_tp(int id, T&& of) {
-  return plan_mutant(id) ? of.tp : of.pp;
+  return one_of(id, of.pp, of.tp);
 }
 template <class T>
 auto& cp_or_dp(int id, T&& of) {
-  return plan_mutant(id) ? of.dp : of.cp;
+  return one_of(id, of.cp, of.dp);
 }
 template <class T>
 auto& dp_or_cp(int id, T&& of) {
-  return plan_mutant(id) ? of.cp : of.dp;
+  return one_of(id, of.dp, of.cp);
 }
 
 }  // namespace mutants
