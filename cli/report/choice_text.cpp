@@ -79,8 +79,7 @@ std::string runs_on_text(const Plan& plan) {
     std::vector<std::string> otherwise;
     if (std::fabs(each.step_time / plan.best.step_time - 1) >= 0.005)
       otherwise.push_back(step_text(plan, each.step_time));
-    if (each.fits != plan.best.fits)
-      otherwise.emplace_back(each.fits == Fits::Yes ? "fits" : each.fits == Fits::AtRisk ? "at risk" : "does not fit");
+    if (each.fits != plan.best.fits) otherwise.emplace_back(phrase(each.fits));
     if (!otherwise.empty()) text += fmt::format(" ({} with its defaults)", fmt::join(otherwise, ", "));
   }
   return text;

@@ -9,6 +9,7 @@
 #include "cli/report/tables.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
+#include "cli/terminal/words.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/nearest.hpp"
 #include "planner/problem/axes.hpp"
@@ -92,11 +93,10 @@ std::string memory_line(const Estimate& e, const Terminal& terminal) {
   std::string out = fmt::format("  memory     {} of {} GiB ({:.0f} %)", gib(e.peak), gib(e.capacity), 100 * share);
   const std::string range = fmt::format(" {} to {} GiB", gib(e.peak_low), gib(e.peak_high));
   const bool interval = e.peak_low < e.peak || e.peak_high > e.peak;
-  switch (e.fits) {
-    case Fits::Yes: out += ", " + paint(terminal, Style::Good, "fits") + (interval ? ":" + range : ""); break;
-    case Fits::AtRisk: out += ", " + paint(terminal, Style::Warn, "fits: at risk") + "," + range; break;
-    case Fits::No: out += ", " + paint(terminal, Style::Bad, "does not fit") + (interval ? ":" + range : ""); break;
-  }
+  const bool risky = e.fits == Fits::AtRisk;
+  const Style style = risky ? Style::Warn : e.fits == Fits::Yes ? Style::Good : Style::Bad;
+  out += ", " + paint(terminal, style, phrase(e.fits));
+  if (risky || interval) out += (risky ? "," : ":") + range;
   return out + "\n";
 }
 

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "cli/terminal/format.hpp"
+#include "cli/terminal/words.hpp"
 #include "formulas/parameters.hpp"
 #include "planner/layout_text.hpp"
 
@@ -80,7 +81,6 @@ std::vector<Headline> headlines(const Plan& plan, const RunOptions& options) {
   const Estimate& e = plan.best;
   const TimeScale scale = time_scale(e.step_time);
   const auto time = [&](Seconds t) { return fmt::format("{:.{}f}", t.value * scale.factor, scale.decimals); };
-  const char* fits = e.fits == Fits::Yes ? "fits" : e.fits == Fits::AtRisk ? "fits: at risk" : "does not fit";
   std::vector<Headline> out = {
       {"step time",
        fmt::format("{} {}", time(e.step_time), scale.unit),
@@ -92,7 +92,7 @@ std::vector<Headline> headlines(const Plan& plan, const RunOptions& options) {
        {}},
       {"MFU", percent(e.mfu.model_causal), fmt::format("{} counting attention in full", percent(e.mfu.model_full)), {}},
       {"memory", fmt::format("{} of {} GiB", gib(e.peak), gib(e.capacity)),
-       fmt::format("{}: {} to {} GiB", fits, gib(e.peak_low), gib(e.peak_high)), e.fits}};
+       fmt::format("{}: {} to {} GiB", phrase(e.fits), gib(e.peak_low), gib(e.peak_high)), e.fits}};
   if (const std::optional<RunCost> run = run_cost(plan, options))
     out.push_back({"whole run",
                    fmt::format("{:.1f} days", run->time.value / 86400),

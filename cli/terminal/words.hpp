@@ -24,6 +24,11 @@ inline constexpr Named<Fits> kFitsNames[] = {{Fits::Yes, "yes"}, {Fits::AtRisk, 
 inline constexpr Named<Axis> kAxisNames[] = {
     {Axis::Tp, "tp"}, {Axis::Cp, "cp"}, {Axis::Ep, "ep"}, {Axis::Pp, "pp"}, {Axis::Dp, "dp"}};
 
+/// Whether a layout fits, as a reader is told.
+inline constexpr Named<Fits> kFitsPhrases[] = {
+    {Fits::Yes, "fits"}, {Fits::AtRisk, "fits: at risk"}, {Fits::No, "does not fit"}};
+
+constexpr std::string_view phrase(Fits v) { return detail::name_in(kFitsPhrases, v); }
 constexpr std::string_view name(Objective v) { return detail::name_in(kObjectiveNames, v); }
 constexpr std::string_view name(Origin v) { return detail::name_in(kOriginNames, v); }
 constexpr std::string_view name(Fits v) { return detail::name_in(kFitsNames, v); }
