@@ -103,6 +103,8 @@ void interpolate(DialectKeys& keys);
 [[nodiscard]] int number_of(const DialectKeys& keys, std::string_view key);
 /// `bf16`, `fp16` or `fp32`, under any of the names that configurations have for it; empty: none of them.
 [[nodiscard]] std::string_view number_format(std::string_view word);
+/// The key of one of Megatron-LM's flags; empty where the dialect has none.
+[[nodiscard]] std::string_view key_of(const Dialect& dialect, std::string_view flag);
 /// A key's first word; empty: not stated.
 [[nodiscard]] std::string word_of(const DialectKeys& keys, std::string_view key);
 /// Whether a key is stated with a word for yes.
@@ -139,5 +141,11 @@ struct DialectSetting {
                                                                    const EmitOptions& options);
 /// Nested YAML of dotted keys.
 [[nodiscard]] std::string yaml_of(const std::vector<DialectSetting>& settings);
+/// Stem of the functions that are Megatron-Bridge's recipes of a model; empty: it has none.
+[[nodiscard]] std::string_view bridge_recipe(std::string_view model);
+/// The same as words of a shell, KEY=VALUE.
+[[nodiscard]] std::vector<std::string> override_words(const std::vector<DialectSetting>& settings);
+/// Comments that say which plan a file runs, and these lines.
+[[nodiscard]] std::string dialect_header(const Plan& plan, const std::vector<std::string>& more);
 
 }  // namespace plan

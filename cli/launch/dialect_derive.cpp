@@ -102,6 +102,9 @@ void bridge_formats(const DialectKeys& keys, MegatronArgs& args) {
 }
 
 void derive_bridge(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
+  // Its GPTModelProvider learns a position for each token of a sequence (models/gpt_provider.py: max_sequence_length).
+  if (const auto length = args.given.find("seq-length"); length != args.given.end())
+    args.given.try_emplace("max-position-embeddings", length->second);
   bridge_bf16_layers(keys, args);
   bridge_formats(keys, args);
   for (const char* key : {"peft.dim", "peft._target_", "peft"})

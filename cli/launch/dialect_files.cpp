@@ -18,43 +18,15 @@
 #include "presets/suggest.hpp"
 
 namespace plan {
-namespace {
 
-std::string header(const Plan& plan, const std::vector<std::string>& more) {
+std::string dialect_header(const Plan& plan, const std::vector<std::string>& more) {
   std::string out = fmt::format("# {} on {} GPUs ({})\n# {}\n", plan.problem.model.name, plan.problem.gpus,
                                 plan.problem.cluster.gpu.name, axes_text(plan.best, plan.problem.model.moe()));
   for (const std::string& line : more) out += fmt::format("# {}\n", line);
   return out;
 }
 
-/// Recipe of Megatron-Bridge whose function starts with the stem; `vanilla_gpt` takes every dimension from the file.
-std::string recipe_stem(const std::string& model) {
-  static constexpr std::pair<std::string_view, std::string_view> kStems[] = {
-      {"llama3-405b", "llama31_405b"},
-      {"llama3-70b", "llama3_70b"},
-      {"llama3-8b", "llama3_8b"},
-      {"llama3.2-1b", "llama32_1b"},
-      {"llama3.2-3b", "llama32_3b"},
-      {"llama2-7b", "llama2_7b"},
-      {"deepseek-v3", "deepseek_v3"},
-      {"deepseek-v2", "deepseek_v2"},
-      {"deepseek-v2-lite", "deepseek_v2_lite"},
-      {"qwen3-8b", "qwen3_8b"},
-      {"qwen3-14b", "qwen3_14b"},
-      {"qwen3-32b", "qwen3_32b"},
-      {"qwen3-30b-a3b", "qwen3_30b_a3b"},
-      {"qwen3-235b-a22b", "qwen3_235b_a22b"},
-      {"kimi-k2", "kimi_k2"},
-      {"gpt-oss-20b", "gpt_oss_20b"},
-      {"gpt-oss-120b", "gpt_oss_120b"},
-      {"gpt3-175b", "gpt3_175b"},
-  };
-  for (const auto& [name, stem] : kStems)
-    if (model == name) return std::string(stem);
-  return "vanilla_gpt";
-}
-
-std::vector<std::string> words_of(const std::vector<DialectSetting>& settings) {
+std::vector<std::string> override_words(const std::vector<DialectSetting>& settings) {
   std::vector<std::string> out;
   for (const DialectSetting& setting : settings) {
     std::string value = setting.value;
@@ -63,6 +35,8 @@ std::vector<std::string> words_of(const std::vector<DialectSetting>& settings) {
   }
   return out;
 }
+
+namespace {
 
 struct NodeText {
   int nodes;
@@ -151,42 +125,6 @@ void take_model_of_weights(DialectKeys& keys) {
 
 }  // namespace
 
-Result<std::vector<LaunchFile>> write_bridge(const Plan& plan, const EmitOptions& options) {
-  const Result<std::vector<DialectSetting>> settings = dialect_settings(bridge_dialect(), plan, options);
-  if (!settings) return fail(settings.error());
-  const std::string stem = recipe_stem(plan.problem.model.name);
-  const bool adapters = plan.problem.training.adapters();
-  if (adapters && stem == "vanilla_gpt")
-    return fail(
-        {"not_expressible",
-         fmt::format("megatron-bridge has no recipe for {} that adapters could go into", plan.problem.model.name),
-         {},
-         {"write `plan emit ms-swift`, `nemo-rl`, `verl` or `llama-factory`"}});
-  LaunchCommand launch;
-  launch.title =
-      fmt::format("{} on {} GPUs ({})", plan.problem.model.name, plan.problem.gpus, plan.problem.cluster.gpu.name);
-  launch.comments = {axes_text(plan.best, plan.problem.model.moe()),
-                     "Written by plan for Megatron-Bridge 0.6 or newer; the same keys stand in overrides.yaml.",
-                     "Not the plan's: learning rate, iterations, data and tokenizer. Look at them before a long run."};
-  if (adapters) launch.comments.emplace_back("Name the weights that are tuned: checkpoint.pretrained_checkpoint=PATH.");
-  launch.environment = megatron_environment(plan);
-  launch.setup = {"BRIDGE_PATH=\"${BRIDGE_PATH:?set BRIDGE_PATH to a Megatron-Bridge checkout}\""};
-  launch.program = "\"$BRIDGE_PATH/scripts/training/run_recipe.py\"";
-  launch.plain_program = "scripts/training/run_recipe.py";
-  launch.groups = {{"RECIPE_ARGS",
-                    {fmt::format("--model {} --mode {}{}", stem, adapters ? "lora" : "pretrain",
-                                 options.data_path.empty() ? " --dataset mock" : "")}},
-                   {"OVERRIDES", words_of(*settings)}};
-  launch.stem = job_name(plan, options);
-  Result<std::vector<LaunchFile>> files = write_launcher(launch, plan, options);
-  if (!files) return files;
-  files->insert(
-      files->begin(),
-      {"overrides.yaml",
-       header(plan, {fmt::format("Overrides of Megatron-Bridge's recipe {}.", stem)}) + yaml_of(*settings), false});
-  return files;
-}
-
 bool is_bridge(const LaunchSource& source) {
   if (mentions(source, "run_recipe.py")) return true;
   return !is_shell(source) && !source.path.ends_with(".json") && !is_swift_yaml(source) && mentions(source, "model:") &&
@@ -204,11 +142,12 @@ Result<std::vector<LaunchFile>> write_verl(const Plan& plan, const EmitOptions& 
     if (setting.key.find(".override_") != std::string::npos) setting.key = "++" + setting.key;  // open dictionaries
   std::string text =
       "#!/bin/bash\n" +
-      header(plan, {"Written by plan for verl 0.7 or newer (Megatron actor); run it on the head of a Ray cluster.",
-                    "The layout is the actor's. Behind the script's name, as KEY=VALUE: your rewards, your rollout,",
-                    "data.train_files and data.val_files."});
+      dialect_header(plan,
+                     {"Written by plan for verl 0.7 or newer (Megatron actor); run it on the head of a Ray cluster.",
+                      "The layout is the actor's. Behind the script's name, as KEY=VALUE: your rewards, your rollout,",
+                      "data.train_files and data.val_files."});
   text += "set -euo pipefail\n\n" + environment(plan);
-  std::vector<std::string> words = words_of(*settings);
+  std::vector<std::string> words = override_words(*settings);
   words.emplace_back("\"$@\"");
   text +=
       command("python3 -m verl.trainer.main_ppo --config-path=config --config-name=ppo_megatron_trainer.yaml", words);
@@ -251,8 +190,8 @@ Result<std::vector<LaunchFile>> write_nemo_rl(const Plan& plan, const EmitOption
     settings->push_back(more);
   const std::string stem = job_name(plan, options);
   const std::string text =
-      header(plan, {"Written by plan for NeMo-RL 0.7. Beside the example that it extends, from NeMo-RL's root:",
-                    fmt::format("uv run examples/run_sft.py --config examples/configs/{}.yaml", stem)}) +
+      dialect_header(plan, {"Written by plan for NeMo-RL 0.7. Beside the example that it extends, from NeMo-RL's root:",
+                            fmt::format("uv run examples/run_sft.py --config examples/configs/{}.yaml", stem)}) +
       "defaults: sft.yaml\n" + yaml_of(*settings);
   return std::vector<LaunchFile>{{stem + ".yaml", text, false}};
 }
@@ -313,7 +252,7 @@ Result<std::vector<LaunchFile>> write_swift(const Plan& plan, const EmitOptions&
   std::vector<std::string> lines = {
       "Written by plan for ms-swift 4.6 or newer; run it on every node with NODE_RANK and MASTER_ADDR set."};
   if (options.data_path.empty()) lines.emplace_back("Name your data behind the script's name: --dataset PATH.");
-  std::string text = "#!/bin/bash\n" + header(plan, lines);
+  std::string text = "#!/bin/bash\n" + dialect_header(plan, lines);
   text += "set -euo pipefail\n\n" + environment(plan);
   if (plan.best.layout.zero >= 2) text += "export CUDA_DEVICE_MAX_CONNECTIONS=32\n";  // unset, ms-swift makes it 1
   text += node_variables(plan) + command(plan.problem.training.adapters() ? "megatron sft" : "megatron pt", words);
@@ -361,13 +300,14 @@ Result<std::vector<LaunchFile>> write_llama_factory(const Plan& plan, const Emit
   const std::string stem = job_name(plan, options);
   std::string script =
       "#!/bin/bash\n" +
-      header(plan, {"Written by plan for LLaMA-Factory newer than 0.9.5, with Megatron-Bridge; run it on every node."});
+      dialect_header(
+          plan, {"Written by plan for LLaMA-Factory newer than 0.9.5, with Megatron-Bridge; run it on every node."});
   script +=
       "set -euo pipefail\n\nexport USE_MEGATRON_BRIDGE=1 FORCE_TORCHRUN=1\n" + environment(plan) + node_variables(plan);
   script += fmt::format("llamafactory-cli train \"$(dirname \"$0\")/{}.yaml\"\n", stem);
   return std::vector<LaunchFile>{
-      {stem + ".yaml", header(plan, {"Started by " + stem + ".sh with USE_MEGATRON_BRIDGE=1."}) + yaml_of(*settings),
-       false},
+      {stem + ".yaml",
+       dialect_header(plan, {"Started by " + stem + ".sh with USE_MEGATRON_BRIDGE=1."}) + yaml_of(*settings), false},
       {stem + ".sh", script, true}};
 }
 bool is_llama_factory(const LaunchSource& source) {

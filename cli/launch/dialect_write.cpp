@@ -210,6 +210,12 @@ void nest(const std::vector<DialectSetting>& settings, std::size_t prefix, int i
 
 }  // namespace
 
+std::string_view key_of(const Dialect& dialect, std::string_view flag) {
+  for (const DialectKey& row : dialect.keys)
+    if (row.flag == flag) return row.key;
+  return {};
+}
+
 Result<std::vector<DialectSetting>> dialect_settings(const Dialect& dialect, const Plan& plan,
                                                      const EmitOptions& options) {
   Plan whole = plan;  // Megatron-LM's own flags know no adapters: each dialect has its keys for them

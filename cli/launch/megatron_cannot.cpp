@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "cli/launch/dialect.hpp"
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
 #include "formulas/names.hpp"
@@ -23,9 +24,11 @@ Error cannot(std::string_view what, std::string help = {}) {
 void judge_model(const Model& model, bool by_bridge, Errors& errors) {
   const std::string_view lacks = by_bridge ? megatron_lacks(model) : megatron_flags_lack(model);
   if (lacks.empty()) return;
-  const bool elsewhere = megatron_lacks(model).empty();
-  errors.push_back(cannot(fmt::format("{} has {}", model.name, lacks),
-                          elsewhere ? "Megatron-Bridge builds it: write `plan emit megatron-bridge`" : ""));
+  std::string help;
+  if (megatron_lacks(model).empty())
+    help = fmt::format("Megatron-Bridge builds it: write `plan emit {}`",
+                       bridge_recipe(model.name).empty() ? "nemo-rl` or `plan emit llama-factory" : "megatron-bridge");
+  errors.push_back(cannot(fmt::format("{} has {}", model.name, lacks), std::move(help)));
 }
 
 void judge_training(const Training& training, Errors& errors) {

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 
 #include "cli/launch/megatron_hybrid.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
@@ -183,11 +184,12 @@ MegatronGroup model_arguments(const Plan& plan) {
   return {"MODEL_ARGS", std::move(out)};
 }
 
-MegatronGroup expert_arguments(const Plan& plan) {
+namespace {
+
+/// Experts and their router, as the model was published.
+void experts(Settings& out, const Plan& plan) {
   const Model& model = plan.problem.model;
   const MoeShape& moe = main_kind(model).moe;
-  const Stack& stack = plan.problem.training.stack;
-  Settings out;
   put(out, "num-experts", moe.experts);
   put(out, "moe-router-topk", moe.top_k);
   put(out, "moe-ffn-hidden-size", moe.expert_width);
@@ -209,6 +211,25 @@ MegatronGroup expert_arguments(const Plan& plan) {
   if (router.pre_softmax || (moe.top_k == 1 && !sigmoid)) put(out, "moe-router-pre-softmax");
   put(out, "moe-router-load-balancing-type", std::string(router.loss));
   put(out, "moe-aux-loss-coeff", std::string(router.coefficient));
+}
+
+}  // namespace
+
+std::vector<std::string> flags_of_model(const Plan& plan) {
+  constexpr std::array<std::string_view, 4> kOfJob = {"seq-length", "max-position-embeddings", "attention-dropout",
+                                                      "hidden-dropout"};
+  Settings settings = model_arguments(plan).settings;
+  if (plan.problem.model.moe()) experts(settings, plan);
+  std::vector<std::string> flags;
+  for (MegatronSetting& setting : settings)
+    if (std::find(kOfJob.begin(), kOfJob.end(), setting.flag) == kOfJob.end()) flags.push_back(std::move(setting.flag));
+  return flags;
+}
+
+MegatronGroup expert_arguments(const Plan& plan) {
+  const Stack& stack = plan.problem.training.stack;
+  Settings out;
+  experts(out, plan);
   if (stack.grouped_gemm) put(out, "moe-grouped-gemm");
   const Layout& layout = plan.best.layout;
   const bool once = stack.dedup_dispatch && layout.ep * layout.etp > 1;  // flex has nothing to send else, and says so

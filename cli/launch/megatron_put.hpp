@@ -27,5 +27,7 @@ void put_hybrid_shapes(Settings& out, const Model& model);
 /// The layers and what lies around them; experts, where the model has any.
 [[nodiscard]] MegatronGroup model_arguments(const Plan& plan);
 [[nodiscard]] MegatronGroup expert_arguments(const Plan& plan);
+/// Those of the flags above that describe the model: a recipe of its name holds them.
+[[nodiscard]] std::vector<std::string> flags_of_model(const Plan& plan);
 
 }  // namespace plan::megatron

@@ -126,20 +126,15 @@ bool is_size(std::string_view word) {
 /// Recipes of models whose layers the stages do not divide count embedding and loss as layers, which no override says:
 /// sets those keys where that comes out even. Returns what is guessed; empty: nothing.
 std::string uneven_split(const Dialect& dialect, const Model& model, DialectKeys& keys, const std::string& where) {
-  const auto key_of = [&](std::string_view flag) -> std::string_view {
-    for (const DialectKey& row : dialect.keys)
-      if (row.flag == flag) return row.key;
-    return {};
-  };
-  const std::string_view embedding = key_of("account-for-embedding-in-pipeline-split"),
-                         loss = key_of("account-for-loss-in-pipeline-split");
+  const std::string_view embedding = key_of(dialect, "account-for-embedding-in-pipeline-split"),
+                         loss = key_of(dialect, "account-for-loss-in-pipeline-split");
   if (embedding.empty() || loss.empty()) return "";
   for (const char* flag : {"account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split",
                            "pipeline-model-parallel-layout", "decoder-first-pipeline-num-layers",
                            "decoder-last-pipeline-num-layers", "num-layers"})
-    if (keys.find(key_of(flag)) != keys.end()) return "";
-  const int pp = std::max(1, number_of(keys, key_of("pipeline-model-parallel-size")));
-  const int vp = std::max(1, number_of(keys, key_of("num-virtual-stages-per-pipeline-rank")));
+    if (keys.find(key_of(dialect, flag)) != keys.end()) return "";
+  const int pp = std::max(1, number_of(keys, key_of(dialect, "pipeline-model-parallel-size")));
+  const int vp = std::max(1, number_of(keys, key_of(dialect, "num-virtual-stages-per-pipeline-rank")));
   const int chunks = pp <= 1 << 10 && vp <= 1 << 10 ? pp * vp : 1;
   if (model.depth() % chunks == 0 || (model.depth() + 2) % chunks != 0) return "";
   keys[std::string(embedding)] = keys[std::string(loss)] = {{"true"}, where};
