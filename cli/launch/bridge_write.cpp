@@ -49,7 +49,7 @@ Result<std::vector<LaunchFile>> write_bridge(const Plan& plan, const EmitOptions
   const std::string_view recipe = bridge_recipe(plan.problem.model.name);
   if (const std::string_view lacking = megatron_flags_lack(plan.problem.model); !lacking.empty()) {
     // No key describes the model: it is what the provider of its recipe builds.
-    if (recipe.empty())
+    if (recipe.empty() || !has_layers_of(plan.problem.model.name, plan.problem.model))
       return fail(
           {"not_expressible",
            fmt::format("megatron-bridge has no recipe for {}, and no key for {}", plan.problem.model.name, lacking),

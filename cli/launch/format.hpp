@@ -95,7 +95,8 @@ struct LaunchFormat {
   Reads* read;
   /// What the tool trains otherwise than its framework's row says; null: nothing.
   void (*trains)(Training&) = nullptr;
-  bool meshes = false;  ///< several kinds of GPU are a process mesh each
+  bool meshes = false;      ///< several kinds of GPU are a process mesh each
+  bool checkpoint = false;  ///< its files name the model's checkpoint and do not describe its layers
 };
 
 /// Whether the file is a script of a shell, by its first line or its name.

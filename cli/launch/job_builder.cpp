@@ -6,11 +6,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "formulas/layer_kinds.hpp"
 #include "formulas/names.hpp"
 #include "planner/nearest.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "planner/rules/megatron_models.hpp"
 #include "planner/rules/rules.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
@@ -213,15 +215,49 @@ bool has_layers_of(std::string_view preset, const Model& model) {
   return found && same_layers(found->value, model);
 }
 
+namespace {
+
+/// The folder of the config.json that the model was read from; empty: it was read from nothing of the kind.
+std::string checkpoint_read(const Problem& problem) {
+  for (const Input& input : problem.inputs) {
+    if (input.key != "model" || input.where.empty()) continue;
+    const std::filesystem::path path(input.where);
+    std::error_code unknown;
+    if (std::filesystem::is_directory(path, unknown)) return input.where;
+    if (path.extension() == ".json") return path.has_parent_path() ? path.parent_path().string() : ".";
+  }
+  return {};
+}
+
+bool is_preset(std::string_view name) {
+  const std::vector<PresetEntry> all = list_presets(PresetKind::Model, StoreOptions::from_environment());
+  return std::any_of(all.begin(), all.end(), [&](const PresetEntry& entry) { return entry.name == name; });
+}
+
+}  // namespace
+
+std::optional<Error> no_checkpoint(const Plan& plan, std::string_view format) {
+  const Model& model = plan.problem.model;
+  if (!checkpoint_read(plan.problem).empty() || has_layers_of(model.name, model)) return std::nullopt;
+  Error error{"not_expressible",
+              fmt::format("{}'s files name a checkpoint, and {}", format,
+                          is_preset(model.name) ? fmt::format("this {} is not as published", model.name)
+                                                : fmt::format("none is known of {}", model.name)),
+              {},
+              {"give its config.json: `--model path/to/checkpoint`"}};
+  if (megatron_flags_lack(model).empty())
+    error.help.emplace_back("or write `plan emit megatron-lm`, whose flags describe every layer");
+  return error;
+}
+
 std::string hub_name(const Plan& plan) {
+  if (std::string folder = checkpoint_read(plan.problem); !folder.empty()) return folder;
   const Model& model = plan.problem.model;
   const std::string_view release = megatron_model_facts(model.name, plan.problem.training.seq).release;
   for (const PresetEntry& entry : list_presets(PresetKind::Model, StoreOptions::from_environment()))
     if (entry.name == model.name)
       for (const std::string& alias : entry.aliases)
         if (alias.find('/') != std::string::npos && alias.find(release) != std::string::npos) return alias;
-  for (const Input& input : plan.problem.inputs)
-    if (input.key == "model" && input.where.find('/') != std::string::npos) return input.where;
   return model.name;
 }
 

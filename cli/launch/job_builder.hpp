@@ -94,7 +94,10 @@ template <class Row>
   return nullptr;
 }
 
-/// Name on the Hugging Face hub, the file that the model was read from, or its own name.
+/// The folder that the model was read from, its name on the Hugging Face hub, or its own name.
 [[nodiscard]] std::string hub_name(const Plan& plan);
+
+/// Why files that name a checkpoint cannot say which model is meant: one that is described, or edited.
+[[nodiscard]] std::optional<Error> no_checkpoint(const Plan& plan, std::string_view format);
 
 }  // namespace plan

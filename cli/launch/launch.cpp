@@ -8,6 +8,7 @@
 
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/format.hpp"
+#include "cli/launch/job_builder.hpp"
 #include "cli/launch/launcher.hpp"
 #include "cli/launch/launcher_commands.hpp"
 #include "cli/launch/manifests.hpp"
@@ -325,6 +326,8 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
 Result<std::vector<LaunchFile>> write_launch(std::string_view name, const Plan& plan, const EmitOptions& options) {
   for (const LaunchFormat& format : launch_formats())
     if (format.name == name && format.write != nullptr) {
+      if (std::optional<Error> error = format.checkpoint ? no_checkpoint(plan, name) : std::nullopt)
+        return fail(*std::move(error));
       const bool by_kind = plan.best.runs.empty() || format.meshes;
       Result<Plan> held = by_kind ? Result<Plan>(plan) : as_one_kind(name, format.framework, plan, options);
       if (!held) return fail(held.error());

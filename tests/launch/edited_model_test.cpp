@@ -1,0 +1,79 @@
+// Files that name a checkpoint, of a model that was edited and kept its name: they would start the published one.
+#include <doctest/doctest.h>
+
+#include <memory>
+
+#include "cli/launch/job_builder.hpp"
+#include "cli/launch/launch.hpp"
+#include "cli/request/resolve.hpp"
+#include "launch/random_plans.hpp"
+#include "launch/temporary.hpp"
+#include "planner/rules/frameworks.hpp"
+
+namespace plan {
+namespace {
+
+/// The model that the files of a plan start, by themselves.
+Model started(const std::vector<LaunchFile>& files, const Plan& plan) {
+  std::vector<std::unique_ptr<Temporary>> on_disk;
+  Args args;
+  for (const LaunchFile& file : files) {
+    on_disk.push_back(std::make_unique<Temporary>(file.name, file.text));
+    args.from.push_back(on_disk.back()->path());
+  }
+  args.gpus = std::to_string(plan.problem.gpus);
+  const Result<Problem> problem = resolve_problem(args);
+  INFO(files.back().text);
+  REQUIRE(problem);
+  return problem->model;
+}
+
+}  // namespace
+
+TEST_CASE("an edited model is never written as the published one of its name") {
+  std::mt19937 random(20261127);
+  int described = 0, refused = 0;
+  for (const LaunchFormat& format : launch_formats()) {
+    if (format.write == nullptr || format.recognise == nullptr) continue;
+    CAPTURE(format.name);
+    for (const char* name : {"llama3-8b", "qwen3-30b-a3b", "gemma2-9b", "deepseek-v2-lite"}) {
+      CAPTURE(name);
+      Problem problem = problem_of(name, 16, Precision::Bf16, format.framework, "dgx-h100");
+      problem.training.global_batch = 64;
+      const Model published = problem.model;
+      problem.model.layers.resize(problem.model.layers.size() - 2);
+      if (!lacks(framework_row(format.framework), problem).empty()) continue;
+      for (int draw = 0; draw < 20; ++draw) {
+        const std::optional<Layout> layout = random_layout(problem, random);
+        if (!layout) continue;
+        const Plan plan = plan_layout(problem, *layout).value();
+        const Result<std::vector<LaunchFile>> files = write_launch(format.name, plan, {});
+        ++(files ? described : refused);
+        if (!files) continue;
+        CHECK(started(*files, plan).depth() == problem.model.depth());
+        break;
+      }
+    }
+  }
+  CHECK(described >= 8);
+  CHECK(refused >= 20);
+}
+
+TEST_CASE("a model that was read from its config.json is named by the folder") {
+  Problem problem = problem_of("llama3-8b", 8, Precision::Bf16, Framework::DeepSpeed, "dgx-h100");
+  problem.training.global_batch = 64;
+  problem.model.name = "mine", problem.model.layers.resize(8);
+  Layout layout;
+  layout.dp = 8, layout.zero = 2;
+  Plan plan = plan_layout(problem, layout).value();
+  CHECK(write_launch("deepspeed", plan, {}).error().front().message.find("none is known of mine") != std::string::npos);
+  for (const auto& [where, folder] : {std::pair{"config.json", "."}, {"some/model/config.json", "some/model"}}) {
+    plan.problem.inputs = {Input{"model", {}, Origin::Flag, where}};
+    CHECK(hub_name(plan) == folder);
+    CHECK(write_launch("deepspeed", plan, {}));
+  }
+  plan.problem.inputs = {Input{"model", {}, Origin::Flag, "some/mine.yaml"}};
+  CHECK_FALSE(write_launch("deepspeed", plan, {}));
+}
+
+}  // namespace plan
