@@ -52,6 +52,7 @@ struct LaunchJob {
   std::optional<Model> model{};
   std::string model_name{};            ///< as a file names it ("405B", "meta-llama/Llama-3.1-405B"), if one does
   std::optional<Training> training{};  ///< seq, global_batch, precision, optimizer, stack switches
+  bool config_dropout = false;         ///< of transformers' modules, which drop out as the model's configuration says
   bool states_seq = false;
   bool states_global_batch = false;
   std::optional<RankBatch> rank_batch{};  ///< where the global batch follows from the ranks

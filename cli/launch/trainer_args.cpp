@@ -133,6 +133,7 @@ void name_model(JobBuilder& builder) {
 void read_trainer(JobBuilder& builder) {
   Settings& settings = builder.settings;
   name_model(builder);
+  builder.job.config_dropout = !settings.boolean("args.disable_dropout").value_or(false);
   constexpr std::string_view kSource = "args.source_max_len", kTarget = "args.target_max_len";
   const std::string_view length = length_key(settings);
   if (read_generated(builder, length)) {

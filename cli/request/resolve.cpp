@@ -147,7 +147,7 @@ void resolve_training(Draft& draft) {
   resolve_precision(draft);
   draft.settle("optimizer", request.optimizer, kOptimizerNames, problem.training.optimizer);
   draft.settle("task", request.task, kTaskNames, problem.training.task);
-  if (!request.files) problem.training.dropout = problem.model.dropout;
+  if (!request.files || request.files->config_dropout) problem.training.dropout = problem.model.dropout;
   if (request.framework) problem.framework = request.framework->value;
   problem.built = request.files && request.framework && !request.framework->by_person;
   const FrameworkRow& row = framework_row(problem.framework);

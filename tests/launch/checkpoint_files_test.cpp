@@ -1,4 +1,5 @@
-// Files that name a checkpoint, of a model that was edited and kept its name: they would start the published one.
+// Files that name a checkpoint and do not describe its layers: they start what was planned, and no other model than the
+// one that was meant.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -8,13 +9,15 @@
 #include "cli/request/resolve.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "presets/store.hpp"
 
 namespace plan {
 namespace {
 
-/// The model that the files of a plan start, by themselves.
-Model started(const std::vector<LaunchFile>& files, const Plan& plan) {
+/// The job that the files of a plan start, by themselves.
+Problem started(const std::vector<LaunchFile>& files, const Plan& plan) {
   std::vector<std::unique_ptr<Temporary>> on_disk;
   Args args;
   for (const LaunchFile& file : files) {
@@ -22,10 +25,11 @@ Model started(const std::vector<LaunchFile>& files, const Plan& plan) {
     args.from.push_back(on_disk.back()->path());
   }
   args.gpus = std::to_string(plan.problem.gpus);
+  args.cluster = plan.problem.cluster.name;
   const Result<Problem> problem = resolve_problem(args);
   INFO(files.back().text);
   REQUIRE(problem);
-  return problem->model;
+  return *problem;
 }
 
 }  // namespace
@@ -50,13 +54,46 @@ TEST_CASE("an edited model is never written as the published one of its name") {
         const Result<std::vector<LaunchFile>> files = write_launch(format.name, plan, {});
         ++(files ? described : refused);
         if (!files) continue;
-        CHECK(started(*files, plan).depth() == problem.model.depth());
+        CHECK(started(*files, plan).model.depth() == problem.model.depth());
         break;
       }
     }
   }
   CHECK(described >= 8);
   CHECK(refused >= 20);
+}
+
+TEST_CASE("files that name a checkpoint start what was planned, in its time and memory") {
+  std::mt19937 random(20261127);
+  for (const LaunchFormat& format : launch_formats()) {
+    if (format.write == nullptr || format.recognise == nullptr || !format.checkpoint) continue;
+    CAPTURE(format.name);
+    int written = 0;
+    for (const PresetEntry& entry : list_presets(PresetKind::Model, StoreOptions{})) {
+      if (random() % 8 != 0 && entry.name != "opt-1.3b") continue;
+      CAPTURE(entry.name);
+      Problem problem = problem_of(entry.name.c_str(), 16, Precision::Bf16, format.framework, "dgx-h100");
+      problem.training.global_batch = 64;
+      if (!lacks(framework_row(format.framework), problem).empty()) continue;
+      for (int draw = 0; draw < 20; ++draw) {
+        const std::optional<Layout> layout = random_layout(problem, random);
+        if (!layout) continue;
+        const Plan plan = plan_layout(problem, *layout).value();
+        const Result<std::vector<LaunchFile>> files = write_launch(format.name, plan, {});
+        if (!files) continue;
+        ++written;
+        const Problem read = started(*files, plan);
+        CHECK(read.training.dropout == plan.problem.training.dropout);
+        const Plan again = plan_layout(read, complete_layout(read)).value();
+        INFO(files->back().text);
+        CHECK(again.best.step_time.value == doctest::Approx(plan.best.step_time.value).epsilon(1e-4));
+        CHECK(static_cast<double>(again.best.peak.value) ==
+              doctest::Approx(static_cast<double>(plan.best.peak.value)).epsilon(1e-4));
+        break;
+      }
+    }
+    CHECK(written >= 5);
+  }
 }
 
 TEST_CASE("a model that was read from its config.json is named by the folder") {
