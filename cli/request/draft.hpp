@@ -53,6 +53,11 @@ void resolve_cluster(Draft& draft);
 void resolve_slice(Draft& draft);
 /// Says which numbers of a file differ from its preset's and change nothing.
 void tell_unpriced(Draft& draft);
+/// Parts of a checkpoint beside its language model are in no figure; of how much that is, a thousandth is worth a word.
+void tell_left_out(Draft& draft);
+/// A table of learned positions has a row for each token of a sequence, whatever a preset or checkpoint of shorter ones
+/// has.
+void learn_positions(Draft& draft);
 void resolve_pools(Draft& draft);
 /// Nodes of as many GPUs as the files start ranks on, where the cluster is not named and only its GPU is known.
 void resolve_nodes(Draft& draft);

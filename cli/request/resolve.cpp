@@ -27,21 +27,6 @@
 namespace plan {
 namespace {
 
-/// Parts of a checkpoint beside its language model are in no figure; of how much that is, a thousandth is worth a word.
-void tell_left_out(Draft& draft) {
-  if (const std::string& parts = draft.request.left_out; !parts.empty())
-    draft.problem.notes.push_back(
-        {"parts_left_out",
-         fmt::format("{} of the model's file: what it describes beside the language model is not counted", parts)});
-  const auto extra = static_cast<double>(draft.problem.model.extra_parameters);
-  if (extra < 1e-3 * static_cast<double>(model_parameters(draft.problem.model).total)) return;
-  draft.problem.notes.push_back(
-      {"parts_left_out",
-       fmt::format("{} parameters beside the language model (towers of images or the like) are not counted: {:.2g} GiB "
-                   "frozen, {:.2g} GiB trained by Adam on one GPU",
-                   count_text(extra), 2 * extra / kGiB, 16 * extra / kGiB)});
-}
-
 void resolve_model(Draft& draft) {
   const Request& request = draft.request;
   if (request.model) {
@@ -343,6 +328,7 @@ Result<Problem> resolve_problem(const Asked& asked) {
   tell_unpriced(draft);
   resolve_layout(draft);
   resolve_seq(draft);
+  learn_positions(draft);
   resolve_batch(draft);
   resolve_training(draft);
   resolve_releases(draft);
