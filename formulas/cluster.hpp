@@ -85,6 +85,7 @@ inline constexpr std::array<std::array<double, kOrientations>, kDTypes> kEqualOr
 enum class Architecture {
   Unknown,
   Volta,
+  Turing,
   Ampere,
   Ada,
   Hopper,
@@ -99,6 +100,7 @@ enum class Architecture {
   TpuV5e,
   TpuV5p,
   TpuV6e,
+  TpuV7,
   NeuronV3
 };
 enum class CollectiveLibrary { Unknown, Nccl, Rccl, Hccl, Xla, Neuron };
@@ -108,6 +110,7 @@ enum class CollectiveLibrary { Unknown, Nccl, Rccl, Hccl, Xla, Neuron };
   switch (architecture) {
     case Architecture::Unknown: return {};
     case Architecture::Volta:
+    case Architecture::Turing:
     case Architecture::Ampere:
     case Architecture::Ada:
     case Architecture::Hopper:
@@ -121,7 +124,8 @@ enum class CollectiveLibrary { Unknown, Nccl, Rccl, Hccl, Xla, Neuron };
     case Architecture::TpuV4:
     case Architecture::TpuV5e:
     case Architecture::TpuV5p:
-    case Architecture::TpuV6e: return "google";
+    case Architecture::TpuV6e:
+    case Architecture::TpuV7: return "google";
     case Architecture::NeuronV3: return "amazon";
   }
   return {};

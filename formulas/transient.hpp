@@ -84,6 +84,7 @@ struct LinearShapes {
   switch (architecture) {
     case Architecture::Unknown:
     case Architecture::Volta:
+    case Architecture::Turing:
     case Architecture::Ampere:
     case Architecture::Cdna2:
     case Architecture::TpuV3:
@@ -96,6 +97,7 @@ struct LinearShapes {
     case Architecture::Gaudi2:
     case Architecture::Gaudi3:
     case Architecture::TpuV6e:
+    case Architecture::TpuV7:
     case Architecture::NeuronV3: return GpuGeneration::Hopper;
     case Architecture::Blackwell:
     case Architecture::Cdna4: return GpuGeneration::Blackwell;

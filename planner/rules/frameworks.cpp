@@ -38,7 +38,9 @@ Stack stack_on(const FrameworkRow& row, const Gpu& gpu) {
 }
 
 bool fuses_attention(const Stack& stack, const Gpu& gpu) {
-  return !stack.transformer_engine || gpu.architecture != Architecture::Volta;
+  // Its fused kernels are written for Ampere and later.
+  return !stack.transformer_engine ||
+         (gpu.architecture != Architecture::Volta && gpu.architecture != Architecture::Turing);
 }
 
 bool sends_once_a_node(const Gpu& gpu) {

@@ -307,9 +307,8 @@ TEST_CASE("devices are found by the names their drivers give") {
   CHECK(preset_of_device("NVIDIA H200", 140.4) == "h200-sxm");
   CHECK(preset_of_device("NVIDIA GB200", 184) == "gb200");
   // Parts of a GPU, and sisters without a data sheet here: no other's is taken for theirs.
-  for (const char* name :
-       {"Some Other GPU", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA A100-SXM4-80GB MIG 3g.40gb", "NVIDIA H200 NVL",
-        "NVIDIA H800 PCIe", "NVIDIA A800 80GB PCIe", "Tesla V100-PCIE-32GB", "Tesla V100-SXM3-32GB"})
+  for (const char* name : {"Some Other GPU", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA A100-SXM4-80GB MIG 3g.40gb",
+                           "NVIDIA H800 PCIe", "NVIDIA A800 80GB PCIe", "Tesla V100-PCIE-32GB", "Tesla V100-SXM3-32GB"})
     CHECK(preset_of_device(name, 31.7).empty());
   for (const char* name : {"NVIDIA B200", "NVIDIA L40S", "NVIDIA GeForce RTX 4090", "NVIDIA A100-SXM4-80GB"})
     CHECK(load_gpu(preset_of_device(name, 79), StoreOptions{}).has_value());

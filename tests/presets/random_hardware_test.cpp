@@ -216,7 +216,21 @@ TEST_CASE("devices by the names that their drivers print, whether their memory i
                   {"NVIDIA GeForce RTX 5090", "rtx-5090", 31.8},
                   {"NVIDIA GeForce RTX 4090", "rtx-4090", 24},
                   {"NVIDIA RTX A6000", "rtx-a6000", 47.5},
+                  {"NVIDIA RTX A5000", "rtx-a5000", 24},
+                  {"NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada", 48},
+                  {"NVIDIA GeForce RTX 3090", "rtx-3090", 24},
+                  {"NVIDIA H200 NVL", "h200-nvl", 140.4},
+                  {"NVIDIA A100-PCIE-40GB", "a100-pcie-40gb", 39.4},
+                  {"NVIDIA A40", "a40", 45},
+                  {"NVIDIA A30", "a30", 23.7},
+                  {"NVIDIA A10", "a10", 22.5},
+                  {"NVIDIA A10G", "a10g", 22.5},
+                  {"NVIDIA L40", "l40", 45},
+                  {"NVIDIA L4", "l4", 22.5},
+                  {"Tesla T4", "t4", 15},
                   {"AMD Instinct MI355X", "mi355x", 288},
+                  {"AMD Instinct MI350X", "mi350x", 288},
+                  {"AMD Instinct MI210", "mi210", 64},
                   {"AMD Instinct MI325X", "mi325x", 256},
                   {"AMD Instinct MI300X", "mi300x", 192},
                   {"AMD Instinct MI250X", "mi250x-gcd", 64}};
@@ -228,10 +242,24 @@ TEST_CASE("devices by the names that their drivers print, whether their memory i
     REQUIRE(gpu.has_value());
     CHECK(static_cast<double>(gpu->value.memory.value) / kGiB == doctest::Approx(device.gib).epsilon(0.06));
   }
-  for (const char* name : {"NVIDIA H200 NVL", "NVIDIA H800 PCIe", "NVIDIA A800 80GB PCIe", "NVIDIA A800-PCIE-40GB",
-                           "Tesla V100-PCIE-32GB", "Tesla V100-SXM3-32GB", "NVIDIA B200 MIG 1g.23gb"})
+  for (const char* name :
+       {"NVIDIA H800 PCIe", "NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 4090 D", "NVIDIA L40G", "NVIDIA A1000",
+        "NVIDIA RTX A500", "NVIDIA A40-48Q", "GRID A100-40C", "NVIDIA T400", "NVIDIA A800 80GB PCIe",
+        "NVIDIA A800-PCIE-40GB", "Tesla V100-PCIE-32GB", "Tesla V100-SXM3-32GB", "NVIDIA B200 MIG 1g.23gb"})
     for (const double gib : {0., 31.7, 79.}) CHECK(preset_of_device(name, gib).empty());
-  CHECK(preset_of_device("NVIDIA A100-PCIE-40GB", 39.4) == "a100-sxm-40gb");
+  // A name is no other that begins or ends with it.
+  for (const auto& device : kDevices)
+    for (const char more : {'0', 'S', 'X'}) {
+      const std::string name = device.name;
+      CAPTURE(name);
+      const std::string last = name.substr(name.rfind(' ') + 1);
+      if (last == "HBM3" || last == "480GB" || last == "AC" || last == "Edition" || last == "Generation" ||
+          name.find("GB PCIe") != std::string::npos || name.find('-') != std::string::npos)
+        continue;  // words behind the device's own
+      const std::string longer = preset_of_device(name + more, 0);
+      CHECK((longer.empty() || longer != device.preset));
+      CHECK(preset_of_device(more + last, 0) != device.preset);
+    }
   for (const double gib : {94., 95.6}) CHECK(preset_of_device("NVIDIA H100", gib) == "h100-sxm-96gb-500w");
 }
 
