@@ -74,6 +74,13 @@ PresetEntry embedded_entry(const EmbeddedFile& file) {
   return {std::string(file.name), scan_list(file.text, "aliases"), "embedded", std::string(file.text)};
 }
 
+std::vector<PresetEntry> embedded_entries(PresetKind kind) {
+  std::vector<PresetEntry> entries;
+  for (const EmbeddedFile& file : embedded_files())
+    if (file.folder == words(kind).folder) entries.push_back(embedded_entry(file));
+  return entries;
+}
+
 /// Folders on disk in the order of precedence.
 std::vector<std::string> folders(const StoreOptions& options) {
   std::vector<std::string> all = options.path;
@@ -87,8 +94,7 @@ std::vector<PresetEntry> all_entries(PresetKind kind, const StoreOptions& option
   std::vector<PresetEntry> entries;
   for (const std::string& folder : folders(options))
     for (PresetEntry& entry : folder_entries(folder, kind)) entries.push_back(std::move(entry));
-  for (const EmbeddedFile& file : embedded_files())
-    if (file.folder == words(kind).folder) entries.push_back(embedded_entry(file));
+  for (PresetEntry& entry : embedded_entries(kind)) entries.push_back(std::move(entry));
   return entries;
 }
 
@@ -97,29 +103,28 @@ bool looks_like_path(std::string_view word) {
          word == "." || word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
 }
 
-/// `owner/checkpoint` is found without its owner, too: copies on a disk have none.
-bool names(const std::vector<std::string>& all, std::string_view wanted) {
-  const auto is = [&](const std::string& name) { return folded(name) == wanted; };
-  return std::any_of(all.begin(), all.end(), [&](const auto& a) { return is(a) || is(std::string(base_name(a))); });
+/// One entry by its own name, else by a whole alias, else by an alias without its owner, which copies on a disk lack:
+/// `k2` is Kimi's, though LLM360's is `LLM360/K2`.
+bool names(const PresetEntry& entry, std::string_view wanted, int pass) {
+  const auto is = [&](std::string_view name) { return folded(name) == wanted; };
+  if (pass == 0) return is(entry.name);
+  return std::any_of(entry.aliases.begin(), entry.aliases.end(),
+                     [&](const std::string& alias) { return is(pass == 1 ? alias : base_name(alias)); });
 }
 
 /// The first preset of that name, source by source; in each source a name goes before an alias.
 std::optional<PresetEntry> find_entry(PresetKind kind, std::string_view word, const StoreOptions& options) {
   const std::string wanted = folded(word);
   if (wanted.empty()) return std::nullopt;
-  for (const std::string& folder : folders(options)) {
-    std::vector<PresetEntry> entries = folder_entries(folder, kind);
-    for (PresetEntry& entry : entries)
-      if (folded(entry.name) == wanted) return std::move(entry);
-    for (PresetEntry& entry : entries)
-      if (names(entry.aliases, wanted)) return std::move(entry);
-  }
-  const auto of_kind = [&](const EmbeddedFile& file) { return file.folder == words(kind).folder; };
-  for (const EmbeddedFile& file : embedded_files())
-    if (of_kind(file) && folded(file.name) == wanted) return embedded_entry(file);
-  for (const EmbeddedFile& file : embedded_files())
-    if (of_kind(file) && names(scan_list(file.text, "aliases"), wanted)) return embedded_entry(file);
-  return std::nullopt;
+  const auto find_in = [&](std::vector<PresetEntry> entries) -> std::optional<PresetEntry> {
+    for (const int pass : {0, 1, 2})
+      for (PresetEntry& entry : entries)
+        if (names(entry, wanted, pass)) return std::move(entry);
+    return std::nullopt;
+  };
+  for (const std::string& folder : folders(options))
+    if (std::optional<PresetEntry> found = find_in(folder_entries(folder, kind))) return found;
+  return find_in(embedded_entries(kind));
 }
 
 /// Names of presets that have `word` as a part between hyphens: "7b" of llama2-7b, not of 70b or 57b.
@@ -142,16 +147,21 @@ std::vector<std::string> relatives(std::string_view word, const std::vector<Pres
   return nearest_in_family(word, names, kMost);
 }
 
-std::string numbers_of(std::string name) {
-  std::erase_if(name, [](char c) { return (c < '0' || c > '9') && c != '.'; });
-  return name;
+/// The numbers of a name, apart from each other: qwen3-vl-2b has 3 and 2, not 32.
+std::string numbers_of(std::string_view name) {
+  std::string numbers;
+  for (const char c : name) {
+    const bool digit = (c >= '0' && c <= '9') || c == '.';
+    if (digit || (!numbers.empty() && numbers.back() != ' ')) numbers += digit ? c : ' ';
+  }
+  return numbers;
 }
 
 /// The name that is spelt most like `word`; of models, one with the same numbers: a slip is seldom in a version or a
 /// size, and a job for another one is another job.
 std::string nearest_of(PresetKind kind, std::string_view word, std::vector<std::string> names) {
   if (kind == PresetKind::Model)
-    std::erase_if(names, [&](const std::string& name) { return numbers_of(name) != numbers_of(std::string(word)); });
+    std::erase_if(names, [&](const std::string& name) { return numbers_of(name) != numbers_of(word); });
   return nearest_name(word, names);
 }
 

@@ -180,6 +180,11 @@ TEST_CASE("checkpoints hold buffers, prediction modules and scales besides") {
   CHECK(plan::fp8_scales(m2) == 13'880'064);
   CHECK(file_elements(m2) + plan::fp8_scales(m2) == 228'703'644'928);
   CHECK(plan::model_parameters(preset("qwen3-next-80b-a3b")).with_mtp == 81'324'862'720);
+  CHECK(file_elements(preset("k-exaone-236b-a23b")) == 237'099'669'632);
+  const Model small = preset("qwen3.5-0.8b");
+  CHECK(plan::model_parameters(small).with_mtp + small.extra_parameters == 873'438'784);
+  const Model two = preset("qwen3.5-2b");
+  CHECK(plan::model_parameters(two).with_mtp + two.extra_parameters == 2'274'069'824);
   const Model super = preset("nemotron3-super-120b-a12b");
   CHECK(file_elements(super) == 123'611'033'088);
   CHECK(plan::model_parameters(super).with_mtp == 123'611'012'096);
