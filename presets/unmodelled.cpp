@@ -32,6 +32,7 @@ constexpr Unmodelled kUnmodelled[] = {
     {"lfm2", "lfm2", "short convolutions in place of attention"},
     {"lfm2_moe", "lfm2", "short convolutions in place of attention"},
     {"longcat_flash", "longcatflash", "two attentions a layer, and experts that do nothing"},
+    {"mamba2", "mambacodestral", "Mamba-2 in every layer, and no attention"},
     {"mamba", "mamba", "Mamba-1"},
     {"mamba2", "mamba2", "Mamba-2 in every layer, and no attention"},
     {"mimo_v2_flash", "mimov2", "values narrower than keys"},
