@@ -7,9 +7,11 @@
 #include <random>
 #include <regex>
 #include <string>
+#include <vector>
 
 #include "formulas/efficiency.hpp"
 #include "presets/hardware.hpp"
+#include "presets/header.hpp"
 #include "presets/store.hpp"
 #include "temporary_folder.hpp"
 
@@ -312,6 +314,33 @@ TEST_CASE("devices are found by the names their drivers give") {
     CHECK(preset_of_device(name, 31.7).empty());
   for (const char* name : {"NVIDIA B200", "NVIDIA L40S", "NVIDIA GeForce RTX 4090", "NVIDIA A100-SXM4-80GB"})
     CHECK(load_gpu(preset_of_device(name, 79), StoreOptions{}).has_value());
+}
+
+TEST_CASE("a letter or digit more in a device's name makes it another device") {
+  // Drivers' names of devices that no preset is of, each with the name of one that is inside.
+  for (const char* name : {"NVIDIA RTX A1000", "NVIDIA A100X", "Tesla V100S-PCIE-32GB", "NVIDIA L40SX", "NVIDIA XH200",
+                           "NVIDIA GeForce RTX 4090 D", "NVIDIA GeForce RTX 4090 Laptop GPU",
+                           "NVIDIA GeForce RTX 5090 D", "NVIDIA GeForce RTX 5090 Laptop GPU"}) {
+    CAPTURE(std::string(name));
+    CHECK(preset_of_device(name, 31.7).empty());
+  }
+  int words = 0;
+  for (const PresetEntry& entry : list_presets(PresetKind::Gpu, StoreOptions{})) {
+    const Result<Gpu> gpu = parse_gpu(entry);
+    REQUIRE(gpu);
+    const double gib = static_cast<double>(gpu->memory.value) / (1024.0 * 1024 * 1024);
+    const std::vector<std::string> own = scan_list(entry.text, "devices");
+    for (const std::string& word : own) {
+      CAPTURE(word);
+      const auto holds = [&](const std::string& other) { return other != word && word.find(other) != word.npos; };
+      if (std::any_of(own.begin(), own.end(), holds)) continue;  // the shorter one is found still
+      CHECK(preset_of_device("Maker " + word, gib) == entry.name);
+      for (const char* more : {"0", "7", "X", "s"}) CHECK(preset_of_device("Maker " + word + more, gib) != entry.name);
+      for (const char* before : {"1", "Q"}) CHECK(preset_of_device("Maker " + (before + word), gib) != entry.name);
+      ++words;
+    }
+  }
+  CHECK(words > 25);
 }
 
 TEST_CASE("a preset of one's own says which devices it is of") {
