@@ -2,12 +2,15 @@
 // 1000, binary ones (KiB) of 1024; Gb/s counts bits. Tested by tests/presets/quantity_test.cpp.
 #include "presets/quantity.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "formulas/text.hpp"
 #include "presets/suggest.hpp"
@@ -39,24 +42,58 @@ constexpr Unit kRatios[] = {{"%", 0.01}};
 constexpr Unit kTokens[] = {{"tokens", 1}};
 constexpr Unit kSequences[] = {{"sequences", 1}};
 
+/// A unit as others write it, and ours; one that may mean two of ours has two rows.
+struct Spelling {
+  std::string_view word, unit;
+};
+constexpr Spelling kBytesElsewhere[] = {{"bytes", "B"},       {"byte", "B"},      {"k", "KiB"},  {"m", "MiB"},
+                                        {"g", "GiB"},         {"g", "GB"},        {"t", "TiB"},  {"ki", "KiB"},
+                                        {"mi", "MiB"},        {"gi", "GiB"},      {"ti", "TiB"}, {"megabytes", "MB"},
+                                        {"gibibytes", "GiB"}, {"gigabytes", "GB"}};
+constexpr Spelling kByteRatesElsewhere[] = {
+    {"GBps", "GB/s"},   {"Gbps", "Gb/s"},    {"TBps", "TB/s"}, {"Tbps", "Tb/s"}, {"GB/sec", "GB/s"}, {"TB/sec", "TB/s"},
+    {"Gbit/s", "Gb/s"}, {"Gbits/s", "Gb/s"}, {"MBps", "MB/s"}, {"Mbps", "Mb/s"}, {"GB", "GB/s"},     {"TB", "TB/s"}};
+constexpr Spelling kFlopRatesElsewhere[] = {{"tflops", "TFLOP/s"},  {"tflop", "TFLOP/s"},    {"tflops/s", "TFLOP/s"},
+                                            {"tf", "TFLOP/s"},      {"tf/s", "TFLOP/s"},     {"pflops", "PFLOP/s"},
+                                            {"pflop", "PFLOP/s"},   {"pflops/s", "PFLOP/s"}, {"gflops", "GFLOP/s"},
+                                            {"gflops/s", "GFLOP/s"}};
+constexpr Spelling kTimesElsewhere[] = {
+    {"sec", "s"},          {"secs", "s"},          {"second", "s"},    {"seconds", "s"},  {"m", "min"},
+    {"mins", "min"},       {"minute", "min"},      {"minutes", "min"}, {"hr", "h"},       {"hrs", "h"},
+    {"hour", "h"},         {"hours", "h"},         {"day", "d"},       {"days", "d"},     {"msec", "ms"},
+    {"millisecond", "ms"}, {"milliseconds", "ms"}, {"usec", "us"},     {"\u00b5s", "us"}, {"\u03bcs", "us"},
+    {"microseconds", "us"}};
+constexpr Spelling kPowersElsewhere[] = {{"watt", "W"}, {"watts", "W"}};
+constexpr Spelling kPricesElsewhere[] = {{"$", "USD/h"},        {"$/h", "USD/h"},    {"$/hr", "USD/h"},
+                                         {"$/hour", "USD/h"},   {"usd", "USD/h"},    {"usd/hr", "USD/h"},
+                                         {"usd/hour", "USD/h"}, {"dollars", "USD/h"}};
+constexpr Spelling kRatiosElsewhere[] = {{"percent", "%"}, {"pct", "%"}, {"per cent", "%"}};
+constexpr Spelling kTokensElsewhere[] = {{"token", "tokens"}, {"tok", "tokens"}, {"toks", "tokens"}};
+constexpr Spelling kSequencesElsewhere[] = {{"sequence", "sequences"},
+                                            {"seq", "sequences"},
+                                            {"seqs", "sequences"},
+                                            {"sample", "sequences"},
+                                            {"samples", "sequences"}};
+
 struct UnitsOf {
   std::span<const Unit> units;
-  std::string_view example;
+  std::span<const Spelling> elsewhere;
+  std::string_view usual, other{};  ///< units for who gave none
 };
 
 UnitsOf units_of(Dimension d) {
   switch (d) {
-    case Dimension::Bytes: return {kBytes, "GiB or GB"};
-    case Dimension::ByteRate: return {kByteRates, "GB/s or Gb/s"};
-    case Dimension::FlopRate: return {kFlopRates, "TFLOP/s"};
-    case Dimension::Time: return {kTimes, "us, ms, s or h"};
-    case Dimension::Power: return {kPowers, "W"};
-    case Dimension::Price: return {kPrices, "USD/h"};
-    case Dimension::Ratio: return {kRatios, "%"};
-    case Dimension::Tokens: return {kTokens, "tokens"};
-    case Dimension::Sequences: return {kSequences, "sequences"};
+    case Dimension::Bytes: return {kBytes, kBytesElsewhere, "GiB", "GB"};
+    case Dimension::ByteRate: return {kByteRates, kByteRatesElsewhere, "GB/s", "Gb/s"};
+    case Dimension::FlopRate: return {kFlopRates, kFlopRatesElsewhere, "TFLOP/s"};
+    case Dimension::Time: return {kTimes, kTimesElsewhere, "s", "ms"};
+    case Dimension::Power: return {kPowers, kPowersElsewhere, "W"};
+    case Dimension::Price: return {kPrices, kPricesElsewhere, "USD/h"};
+    case Dimension::Ratio: return {kRatios, kRatiosElsewhere, "%"};
+    case Dimension::Tokens: return {kTokens, kTokensElsewhere, "tokens"};
+    case Dimension::Sequences: return {kSequences, kSequencesElsewhere, "sequences"};
   }
-  return {kRatios, "%"};
+  return {kRatios, kRatiosElsewhere, "%"};
 }
 
 const Unit* find_unit(std::span<const Unit> units, std::string_view name) {
@@ -65,16 +102,55 @@ const Unit* find_unit(std::span<const Unit> units, std::string_view name) {
   return nullptr;
 }
 
-ParsedQuantity unknown_unit(std::string_view name, UnitsOf known) {
-  std::vector<std::string_view> names;
-  for (const Unit& unit : known.units) names.push_back(unit.name);
-  const std::string near = nearest_name(name, names);
-  std::string help = near.empty() ? fmt::format("write a unit such as {}", known.example)
-                                  : fmt::format("a unit with a similar name exists: `{}`", near);
-  return {0, "has an unknown unit", std::move(help)};
+ParsedQuantity no_quantity(std::string problem, std::vector<std::string> instead) {
+  return {0, std::move(problem), fmt::format("write `{}`", fmt::join(instead, "` or `")), std::move(instead)};
 }
 
-std::string write_instead(std::string_view text) { return fmt::format("write `{}`", text); }
+/// The number in the unit that is meant, or in either of two.
+std::vector<std::string> in_units(std::string_view number, std::string_view unit, std::string_view other = {}) {
+  std::vector<std::string> out{fmt::format("{} {}", number, unit)};
+  if (!other.empty()) out.push_back(fmt::format("{} {}", number, other));
+  return out;
+}
+
+ParsedQuantity unknown_unit(std::string_view number, std::string_view name, UnitsOf known) {
+  std::vector<std::string_view> names, meant;
+  for (const Unit& unit : known.units) {
+    names.push_back(unit.name);
+    if (alike(unit.name, name)) meant.push_back(unit.name);
+  }
+  for (const bool case_matters : {true, false})  // `Gbps` and `GBps` are two
+    for (const Spelling& one : known.elsewhere)
+      if (meant.size() < 2 && (case_matters ? one.word == name : alike(one.word, name)) &&
+          std::find(meant.begin(), meant.end(), one.unit) == meant.end())
+        meant.push_back(one.unit);
+  if (meant.empty() && name.size() > 1)  // no letter is near another
+    if (const std::string near = nearest_name(name, names); !near.empty())
+      return no_quantity("has an unknown unit", in_units(number, near));
+  if (!meant.empty())
+    return no_quantity("has an unknown unit", in_units(number, meant[0], meant.size() > 1 ? meant[1] : ""));
+  return {0, "has an unknown unit",
+          fmt::format("write a unit such as {}{}{}", known.usual, known.other.empty() ? "" : " or ", known.other)};
+}
+
+/// A letter, a sign of money or of shares: what is anything else belongs to the number.
+bool begins_unit(std::string_view text) {
+  const auto c = static_cast<unsigned char>(text.empty() ? '\0' : text.front());
+  return std::isalpha(c) != 0 || c == '%' || c == '$' || c >= 0x80;
+}
+
+/// A sign of money in front, or a comma for the point, is what people write elsewhere.
+ParsedQuantity not_a_number(std::string_view text, Dimension dimension, std::string_view usual) {
+  constexpr std::string_view kProblem = "is not a number with a unit";
+  std::string plain(text);
+  if (const std::size_t comma = plain.find(','); comma != std::string::npos) plain[comma] = '.';
+  if (dimension == Dimension::Price && plain.starts_with('$'))
+    plain = fmt::format("{} USD/h", trim(std::string_view(plain).substr(1, plain.find('/') - 1)));
+  if (plain != text)
+    if (const ParsedQuantity meant = parse_quantity(plain, dimension); meant || !meant.instead.empty())
+      return no_quantity(std::string(kProblem), meant ? std::vector{plain} : meant.instead);
+  return {0, std::string(kProblem), fmt::format("write a number and a unit such as {}", usual)};
+}
 
 std::size_t digits_from(std::string_view text, std::size_t at) {
   const std::size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
@@ -88,17 +164,21 @@ ParsedQuantity parse_quantity(std::string_view text, Dimension dimension) {
   const std::string_view s = trim(text);
   double number = 0;
   const auto [end, status] = std::from_chars(s.data(), s.data() + s.size(), number);
-  if (status != std::errc() || !std::isfinite(number))
-    return {0, "is not a number with a unit", fmt::format("write a number and a unit such as {}", known.example)};
+  if (status != std::errc() || !std::isfinite(number)) return not_a_number(s, dimension, known.usual);
   const std::string_view unit_name = trim(s.substr(static_cast<std::size_t>(end - s.data())));
   if (unit_name.empty()) {
     if (dimension == Dimension::Ratio) return {number, {}, {}};
-    const std::string as_text(s.substr(0, std::min<std::size_t>(s.size(), 30)));
-    return {0, "needs a unit", fmt::format("write `{} {}`", as_text, known.example)};
+    return no_quantity("needs a unit",
+                       in_units(s.substr(0, std::min<std::size_t>(s.size(), 30)), known.usual, known.other));
   }
-  if (const auto plain = without_separators(s)) return {0, "has separators in its number", write_instead(*plain)};
+  if (const auto plain = without_separators(s)) {
+    const ParsedQuantity meant = parse_quantity(*plain, dimension);
+    return no_quantity("has separators in its number", meant.instead.empty() ? std::vector{*plain} : meant.instead);
+  }
+  if (!begins_unit(unit_name)) return not_a_number(s, dimension, known.usual);
   const Unit* unit = find_unit(known.units, unit_name);
-  if (unit == nullptr) return unknown_unit(unit_name, known);
+  if (unit == nullptr)
+    return unknown_unit(trim(s.substr(0, static_cast<std::size_t>(end - s.data()))), unit_name, known);
   const double value = number * unit->factor;
   if (!std::isfinite(value)) return {0, "is out of range", "write a smaller number"};
   return {value, {}, {}};

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace plan {
 
@@ -15,6 +16,7 @@ struct ParsedQuantity {
   double value = 0;
   std::string problem{};  ///< empty when it parsed; else the predicate: "needs a unit", "is not a number", ...
   std::string help{};
+  std::vector<std::string> instead{};  ///< what may be meant, each of which parses; `help` says to write it
   explicit operator bool() const { return problem.empty(); }
 };
 

@@ -9,6 +9,8 @@
 
 #include "cli/check/limit_text.hpp"
 #include "cli/terminal/numbers.hpp"
+#include "cli/terminal/words.hpp"
+#include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -23,6 +25,47 @@ constexpr std::size_t kMostJobs = 10'000;
 std::string beside(const std::string& budget, const std::string& name) {
   if (name.empty() || name.front() == '/') return name;
   return (fs::path(budget).parent_path() / name).lexically_normal().string();
+}
+
+/// What others call the figures that limits are about, between commas.
+constexpr std::pair<std::string_view, std::string_view> kMetricsElsewhere[] = {
+    {"tokens_per_s", "throughput,tokens_per_second,tokens/s,tps"},
+    {"memory.peak", "memory,peak_memory,peak_memory_bytes,max_memory,gpu_memory,vram"},
+    {"memory.activations", "activations"},
+    {"step_time", "time,step_time_s,iteration_time"},
+    {"mfu", "mfu_ratio,utilization,utilisation"},
+    {"gpus", "num_gpus,world_size"},
+    {"cost", "usd,dollars"},
+    {"gpu_hours", "gpu_h"}};
+
+std::vector<std::string> help_for_metric(std::string_view name) {
+  for (const auto& [metric, words] : kMetricsElsewhere)
+    for (const std::string_view word : split(words, ","))
+      if (alike(word, name)) return {fmt::format("write `{}`", metric)};
+  std::vector<std::string_view> names;
+  for (const MetricRow& known : metrics())
+    if (known.metric != Metric::MemoryFit) names.push_back(known.name);
+  const std::string near = nearest_name(name, names);
+  return {near.empty() ? fmt::format("limits: {}", fmt::join(names, ", "))
+                       : fmt::format("a limit with a similar name exists: `{}`", near)};
+}
+
+/// A limit in signs, `mfu: >= 38%`, is no YAML: what it is meant as, in the place of the parser's complaint.
+Errors limits_in_signs(Errors errors) {
+  for (Error& error : errors) {
+    const std::string_view line = trim(error.place.text);
+    const std::size_t colon = line.find(':');
+    const MetricRow* row = colon == std::string_view::npos ? nullptr : find_metric(line.substr(0, colon));
+    if (error.code != "yaml_syntax" || row == nullptr) continue;
+    for (const bool since_baseline : {false, true}) {
+      const std::string meant = meant_limit(trim(line.substr(colon + 1)), row->metric, since_baseline);
+      if (meant.empty()) continue;
+      error.message = fmt::format("`{}` says neither `at most` nor `at least`", row->name);
+      error.code = "bad_limit", error.help = {fmt::format("write `{}: {}`", row->name, meant)};
+      break;
+    }
+  }
+  return errors;
 }
 
 /// The column of a value's first character: quotes are not part of its text.
@@ -94,13 +137,8 @@ void BudgetReader::limit(const yaml::Node& key, const yaml::Node& value, bool si
   const std::string section = since_baseline ? "since_baseline" : "limits";
   const MetricRow* row = find_metric(key.text);
   if (row == nullptr) {
-    std::vector<std::string_view> names;
-    for (const MetricRow& known : metrics())
-      if (known.metric != Metric::MemoryFit) names.push_back(known.name);
-    const std::string near = nearest_name(key.text, names);
     reader_.error(key, "unknown_limit", fmt::format("unknown limit `{}`", yaml::printable(key.text)),
-                  {near.empty() ? fmt::format("limits: {}", fmt::join(names, ", "))
-                                : fmt::format("a limit with a similar name exists: `{}`", near)});
+                  help_for_metric(key.text));
     return;
   }
   if (value.kind != yaml::Kind::Scalar) {
@@ -242,7 +280,7 @@ Result<BudgetFile> read_budget_file(const std::string& path) {
 
 Result<BudgetFile> read_budget_text(std::string text, const std::string& path) {
   Result<yaml::Document> document = yaml::parse(std::move(text), path);
-  if (!document) return fail(document.error());
+  if (!document) return fail(limits_in_signs(document.error()));
   yaml::Reader reader(*document);
   BudgetReader budget(reader, path);
   yaml::Map root = reader.root();

@@ -3,6 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cctype>
+#include <optional>
+#include <utility>
 
 #include "cli/commands/commands.hpp"
 #include "cli/explain/explanation.hpp"
@@ -12,34 +15,83 @@
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/json_text.hpp"
+#include "cli/terminal/number_words.hpp"
 #include "cli/terminal/words.hpp"
+#include "formulas/text.hpp"
 #include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
 
+/// A number, with B, G or T for powers of 1000 as in `--tokens`. K and M are powers of 1024 to some flags and of 1000
+/// to others, so that nobody can tell.
+std::optional<double> setting_number(std::string_view text) {
+  constexpr std::pair<char, double> kLetters[] = {{'B', 1e9}, {'G', 1e9}, {'T', 1e12}};
+  for (const auto& [letter, size] : kLetters)
+    if (text.ends_with(letter))
+      if (const auto number = parse_number(trim(text.substr(0, text.size() - 1)))) return *number * size;
+  return parse_number(text);
+}
+
+/// The numbers that a value may be meant as which is none: K and M are asked about.
+std::vector<std::string> meant_values(std::string_view text) {
+  const std::optional<double> number =
+      text.empty() ? std::nullopt : parse_number(trim(text.substr(0, text.size() - 1)));
+  const auto either = [&](double binary, double decimal) {
+    return std::vector{number_text(*number * binary, 15), number_text(*number * decimal, 15)};
+  };
+  if (number && lower_case(text.back()) == 'k') return either(1024, 1e3);
+  if (number && lower_case(text.back()) == 'm') return either(1024 * 1024, 1e6);
+  if (number && text.back() == '%') return {number_text(*number / 100)};
+  std::vector<std::string> numbers = plain_numbers("", text, true);
+  std::erase_if(numbers, [](const std::string& plain) { return !setting_number(plain); });
+  return numbers;
+}
+
+/// What a setting that is none may be meant as: each is taken. `s:2048` and `s2048` have their sign left out.
+std::vector<std::string> meant_settings(std::string_view item) {
+  constexpr std::string_view kAny = "2048";
+  std::size_t sign = std::min(item.find_first_of("=:"), item.size());
+  if (sign == item.size() && !setting_number(item))
+    while (sign > 0 && std::isdigit(static_cast<unsigned char>(item[sign - 1])) != 0) --sign;
+  const std::string_view name = trim(item.substr(0, sign)), text = trim(item.substr(sign), " \t=:");
+  if (name.empty() || setting_number(name))
+    return {fmt::format("write `--set s={}`, a symbol of the formula and its value", kAny)};
+  std::vector<std::string> numbers = setting_number(text) ? std::vector{std::string(text)} : meant_values(text);
+  if (numbers.empty()) numbers.emplace_back(kAny);
+  for (std::string& plain : numbers) plain = fmt::format("write `--set {}={}`", name, plain);
+  return numbers;
+}
+
+/// The items between commas; a comma before nothing but digits parts the thousands of one number.
+std::vector<std::string_view> setting_items(std::string_view set) {
+  std::vector<std::string_view> items;
+  for (const std::string_view part : split(set, ",")) {
+    const bool digits = !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+    if (digits && !items.empty())
+      items.back() = {items.back().data(), static_cast<std::size_t>(part.data() + part.size() - items.back().data())};
+    else if (!trim(part).empty())
+      items.push_back(trim(part));
+  }
+  return items;
+}
+
 /// `s=2048,b=1` from every --set. The views point into `args`.
 Result<std::vector<NamedValue>> read_settings(const Args& args) {
   std::vector<NamedValue> values;
   Errors errors;
-  for (const std::string& set : args.set) {
-    std::string_view rest = set;
-    while (!rest.empty()) {
-      const std::string_view item = rest.substr(0, rest.find(','));
-      rest.remove_prefix(std::min(item.size() + 1, rest.size()));
+  for (const std::string& set : args.set)
+    for (const std::string_view item : setting_items(set)) {
       const std::size_t equals = item.find('=');
       const std::optional<double> value =
-          equals == std::string_view::npos ? std::nullopt : parse_number(item.substr(equals + 1));
+          equals == std::string_view::npos ? std::nullopt : setting_number(trim(item.substr(equals + 1)));
       if (value)
-        values.push_back({item.substr(0, equals), *value});
-      else if (!item.empty())
-        errors.push_back({"bad_number",
-                          fmt::format("`--set` needs SYMBOL=NUMBER, got `{}`", item),
-                          {},
-                          {fmt::format("write `--set {}=2048`", equals == 0 ? "s" : item.substr(0, equals))}});
+        values.push_back({trim(item.substr(0, equals)), *value});
+      else
+        errors.push_back(
+            {"bad_number", fmt::format("`--set` needs SYMBOL=NUMBER, got `{}`", item), {}, meant_settings(item)});
     }
-  }
   if (!errors.empty()) return fail(std::move(errors));
   return values;
 }

@@ -3,11 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/commands/commands.hpp"
 #include "cli/explain/explain.hpp"
 #include "cli/report/json.hpp"
+#include "cli/request/flag_words.hpp"
 #include "cli/request/library.hpp"
+#include "cli/request/options.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/terminal.hpp"
@@ -15,6 +18,7 @@
 #include "formulas/catalog.hpp"
 #include "formulas/rules_of_thumb.hpp"
 #include "planner/budget.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/suggest.hpp"
 
@@ -98,13 +102,58 @@ std::string json_text(std::string_view what, const std::vector<Listed>& rows) {
   return dump(json);
 }
 
+/// Nouns whose list is elsewhere, in the singular.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"hardware", "write `plan list gpus`, or `plan list clusters` for those with their networks"},
+    {"accelerator", "write `plan list gpus`"},
+    {"chip", "write `plan list gpus`"},
+    {"device", "write `plan list gpus`"},
+    {"tpu", "write `plan list gpus`"},
+    {"node", "write `plan list clusters`"},
+    {"network", "write `plan list clusters`"},
+    {"preset", "presets are models, gpus and clusters: write `plan list models`"},
+    {"command", "`plan --help` names the commands and the flags"},
+    {"flag", "`plan --help` names the commands and the flags"},
+    {"option", "`plan --help` names the commands and the flags"},
+    {"metric", "write `plan list limits`"},
+    {"equation", "write `plan list formulas`"},
+    {"emitter", "`plan emit` names the kinds of files that it writes"}};
+
+/// What `--layout` takes by a noun: its axes, or the words of one of them; empty if it is no such noun.
+std::string layout_words(const std::string& noun) {
+  std::vector<std::string> axes;
+  each_axis([&](const auto& axis) { axes.emplace_back(axis.word); });
+  if (same_noun(noun, "layout") || same_noun(noun, "axe") || noun == "axis")
+    return fmt::format("`--layout` takes {}", fmt::join(axes, ", "));
+  if (same_noun(noun, "schedule"))
+    return fmt::format("`--layout schedule=` takes {}", fmt::join(words_of(kScheduleNames), ", "));
+  return {};
+}
+
+/// The flag of a noun that takes one of some words: `optimizers`, `precision`.
+const Option* option_of_noun(const std::string& noun) {
+  for (const Option& option : options())
+    if (option.words != nullptr && same_noun(noun, option.flag.substr(2))) return &option;
+  return nullptr;
+}
+
 Error unknown_listing(const Args& args) {
   std::vector<std::string_view> names;
   for (const Listing& listing : kListings) names.push_back(listing.name);
   const std::string help = fmt::format("`plan list` takes {}", fmt::join(names, ", "));
   if (args.words.empty()) return {"missing_word", "`plan list` needs to know what to list", {}, {help}};
   Error error{"unknown_list", fmt::format("nothing to list by the name `{}`", args.words[0]), {}, {}};
-  suggest(error, args.words[0], names);
+  const std::string word = folded(args.words[0]);
+  const auto* elsewhere = std::find_if(std::begin(kElsewhere), std::end(kElsewhere),
+                                       [&](const auto& row) { return same_noun(word, row.first); });
+  if (const Option* option = option_of_noun(word); option != nullptr)
+    error.help.push_back(fmt::format("`{}` takes {}", option->flag, fmt::join(option->words(), ", ")));
+  else if (const std::string words = layout_words(word); !words.empty())
+    error.help.push_back(words);
+  else if (elsewhere != std::end(kElsewhere))
+    error.help.emplace_back(elsewhere->second);
+  else
+    suggest(error, args.words[0], names);
   error.help.push_back(help);
   return error;
 }
@@ -113,7 +162,7 @@ Error unknown_listing(const Args& args) {
 
 int run_list(const Args& args, Streams& streams) {
   for (const Listing& listing : kListings) {
-    if (args.words.empty() || args.words[0] != listing.name) continue;
+    if (args.words.empty() || !same_noun(folded(args.words[0]), listing.name)) continue;
     const std::vector<Listed> rows = listing.rows();
     streams.out = wants_json(args) ? json_text(listing.name, rows)
                   : args.names     ? names_text(rows)

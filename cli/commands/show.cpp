@@ -3,9 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/commands/commands.hpp"
 #include "cli/report/json.hpp"
+#include "cli/request/flag_words.hpp"
 #include "cli/request/formula_lookup.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
@@ -135,6 +137,13 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {"model", show_model}, {"gpu", show_gpu}, {"cluster", show_cluster}, {"formula", show_formula}};
 
+/// Nouns of `plan list` that are shown elsewhere.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"framework", "write `plan list frameworks`"},
+    {"rule", "`plan list rules` prints each whole"},
+    {"limit", "`plan list limits` prints each whole"},
+    {"term", "terms are explained: `plan explain mfu --model 8b --gpus 8`"}};
+
 Error unknown_kind(const Args& args) {
   std::vector<std::string_view> names;
   for (const Kind& kind : kKinds) names.push_back(kind.name);
@@ -145,6 +154,11 @@ Error unknown_kind(const Args& args) {
     if (kind.show(args.words[0]))
       error.help.push_back(fmt::format("write `plan show {} {}`", kind.name, args.words[0]));
   if (!error.help.empty()) return error;
+  for (const auto& [noun, place] : kElsewhere)
+    if (same_noun(folded(args.words[0]), noun)) {
+      error.help.emplace_back(place);
+      return error;
+    }
   suggest(error, args.words[0], names);
   error.help.push_back(help);
   return error;
@@ -153,8 +167,9 @@ Error unknown_kind(const Args& args) {
 }  // namespace
 
 int run_show(const Args& args, Streams& streams) {
-  const auto kind = std::find_if(std::begin(kKinds), std::end(kKinds),
-                                 [&](const Kind& row) { return !args.words.empty() && row.name == args.words[0]; });
+  const auto kind = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& row) {
+    return !args.words.empty() && same_noun(folded(args.words[0]), row.name);
+  });
   if (kind == std::end(kKinds)) return report_errors({unknown_kind(args)}, streams);
   if (args.words.size() < 2)
     return report_errors({{"missing_word",

@@ -84,6 +84,12 @@ constexpr Row kRows[] = {
     {"offload", "--offload"},
     {"offload", "--offload", "optimizer"},
     {"backend", "--framework"},
+    {"chips", "--gpus"},
+    {"num-chips", "--gpus"},
+    {"num-devices", "--gpus"},
+    {"use-peft", "--task", "lora"},
+    {"use-qlora", "--task", "qlora"},
+    {"bnb-4bit", "--task", "qlora"},
     {"train-tokens", "--tokens"},
     {"num-tokens", "--tokens"},
     {"total-tokens", "--tokens"},
@@ -115,7 +121,15 @@ constexpr std::pair<std::string_view, std::string_view> kAxes[] = {{"expert-tens
                                                                    {"model", "tp"},
                                                                    {"ulysses", "ulysses"},
                                                                    {"ulysses-sequence", "ulysses"},
-                                                                   {"micro-batch", "micro-batch"}};
+                                                                   {"micro-batch", "micro-batch"},
+                                                                   {"per-device-train-batch", "micro-batch"},
+                                                                   {"per-device-batch", "micro-batch"},
+                                                                   {"local-batch", "micro-batch"},
+                                                                   {"train-micro-batch-size-per-gpu", "micro-batch"},
+                                                                   {"interleave", "vp"},
+                                                                   {"virtual-stages", "vp"},
+                                                                   {"recompute-granularity", "recompute"},
+                                                                   {"activation-checkpoint-mode", "recompute"}};
 /// What follows it there: `--tensor-model-parallel-size`, `--pipeline-parallel-degree`, `--tp-size`, `--zero-stage`.
 constexpr auto kEndings = word_list([] {
   return "-model-parallel-size -model-parallel -parallel-size -parallel-degree -parallelism -parallel -size "
@@ -158,6 +172,12 @@ constexpr Said kSaid[] = {
     {"flash-attn flash-attention use-flash-attn flash-attn-2 attn-implementation sdpa",
      "attention is counted as the fused kernel of the framework"},
     {"inference serve serving kv-cache decode prefill", "training alone is priced"},
+    {"rollout-n rollouts num-generations n-samples reward-model ref-model kl-coef ppo-epochs",
+     "what generates and judges is not counted: the training of one model is `--task finetune`"},
+    {"tolerance threshold slack max-regression",
+     "what may change stands in the budget, exactly: `step_time: at most +2 %` under `since_baseline`"},
+    {"recompute-method recompute-num-layers",
+     "all of the first N layers of a stage are `--layout recompute=full-N`, blocks of N `recompute=uniform-N`"},
 };
 
 bool among(std::string_view words, std::string_view word) {
@@ -199,6 +219,13 @@ std::string folded(std::string_view word) {
   std::string out = lowered(std::string(word));
   std::replace(out.begin(), out.end(), '_', '-');
   return out;
+}
+
+bool same_noun(std::string_view a, std::string_view b) {
+  const auto singular = [](std::string_view word) {
+    return word.ends_with('s') ? word.substr(0, word.size() - 1) : word;
+  };
+  return singular(a) == singular(b);
 }
 
 std::optional<MeantFlag> meant_flag(std::string_view name, std::string_view value) {

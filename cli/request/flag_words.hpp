@@ -37,4 +37,7 @@ struct MeantFlag {
 /// A word as tables have it: `Megatron_LM` is `megatron-lm`.
 [[nodiscard]] std::string folded(std::string_view word);
 
+/// Whether two folded nouns are the same but for their number: `model` and `models`.
+[[nodiscard]] bool same_noun(std::string_view a, std::string_view b);
+
 }  // namespace plan

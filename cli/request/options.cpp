@@ -54,7 +54,7 @@ Words join_values(const Words& words, Errors& errors) {
       continue;
     }
     joined.back() = fmt::format("{}={}", option->flag, words[++i]);
-    if (i + 1 < words.size() && words[i + 1] == "tokens") joined.back() += " " + words[++i];
+    if (i + 1 < words.size() && alike(words[i + 1], "tokens")) joined.back() += " " + words[++i];
   }
   return joined;
 }
@@ -92,7 +92,12 @@ constexpr Alias kAliases[] = {
     {"--precision", "half", "fp16"},
     {"--precision", "16-mixed", "fp16"},
     {"--precision", "float32", "fp32"},
+    {"--precision", "torch.bfloat16", "bf16"},
+    {"--precision", "torch.float16", "fp16"},
+    {"--precision", "torch.float32", "fp32"},
     {"--precision", "float8", "fp8"},
+    {"--precision", "fp8-current", "fp8"},
+    {"--precision", "fp8-tensorwise", "fp8"},
     {"--precision", "fp8-cs", "fp8"},  // NeMo's words: current, delayed, sub-channel and microscaling
     {"--precision", "fp8-ds", "fp8-delayed"},
     {"--precision", "fp8-sc", "fp8-blockwise"},
@@ -101,7 +106,21 @@ constexpr Alias kAliases[] = {
     {"--optimizer", "adamw8bit", "adam8bit"},
     {"--optimizer", "adamw-8bit", "adam8bit"},
     {"--optimizer", "adam-8bit", "adam8bit"},
+    {"--optimizer", "adamw-bnb-8bit", "adam8bit"},  // the Hugging Face trainer's words
+    {"--optimizer", "adamw-torch", "adam"},
+    {"--optimizer", "adamw-torch-fused", "adam"},
+    {"--optimizer", "fused-adam", "adam"},
+    {"--optimizer", "fusedadam", "adam"},
+    {"--optimizer", "distributedfusedadam", "adam"},
     {"--optimizer", "sgdm", "sgd-momentum"},
+    {"--task", "continued-pretraining", "pretrain"},
+    {"--task", "instruction-tuning", "finetune"},
+    {"--dispatcher", "all-to-all", "alltoall"},
+    {"--format", "md", "markdown"},
+    {"--objective", "throughput", "time"},  // the same layout is first by each
+    {"--objective", "speed", "time"},
+    {"--objective", "step-time", "time"},
+    {"--objective", "price", "cost"},
 };
 
 /// Words that name no choice, and what a person who writes them looks for.
@@ -113,7 +132,29 @@ constexpr std::string_view kFsdp =
 constexpr std::string_view kHuggingFace = "its trainers run on `accelerate` or `deepspeed`";
 constexpr std::string_view kRlhf =
     "`finetune` prices the training of one model; what generates and judges is not counted";
+constexpr std::string_view kAroundMegatron =
+    "write `--framework megatron`, which trains for it; `plan emit` has files of its own";
+constexpr std::string_view kFp8 =
+    "8 bits come as fp8-delayed, fp8, fp8-blockwise and mxfp8, by how they are scaled: `fp8` by the current maximum";
 constexpr Hint kHints[] = {
+    {"--framework", "verl", kAroundMegatron},
+    {"--framework", "nemo-rl", kAroundMegatron},
+    {"--framework", "primus", "it trains with `megatron` or `torchtitan`"},
+    {"--optimizer", "paged-adamw-8bit", "`adam8bit` has its states; what is paged to the host is not counted"},
+    {"--framework", "jax", "write `--framework maxtext`"},
+    {"--framework", "unsloth", kHuggingFace},
+    {"--framework", "vllm", "it generates; training alone is priced"},
+    {"--framework", "megatron-deepspeed", "`megatron` or `deepspeed`: what shards the optimizer"},
+    {"--precision", "e4m3", kFp8},
+    {"--precision", "fp8e4m3", kFp8},
+    {"--precision", "hybrid", kFp8},
+    {"--precision", "amp", "bf16 weights beside an fp32 copy: `bf16`, which is the default"},
+    {"--dispatcher", "deepep", "write `--dispatcher flex`"},
+    {"--dispatcher", "hybridep", "write `--dispatcher flex`"},
+    {"--dispatcher", "allgather",
+     "Megatron's experts with every token on every rank are not priced: `alltoall` is next"},
+    {"--objective", "mfu", "the highest MFU is the shortest step: `--objective time`"},
+    {"--format", "github-actions", "write `--format github`"},
     {"--framework", "fsdp", kFsdp},
     {"--framework", "fsdp2", kFsdp},
     {"--framework", "pytorch", kFsdp},
@@ -184,6 +225,10 @@ void fill(const Option& option, const Words& typed, Args& args, Errors& errors) 
                       fmt::format("`{}` is given {} times: {}", option.flag, typed.size(), fmt::join(typed, ", ")),
                       {},
                       {"write it once"}});
+    return;
+  }
+  if (option.value == &Args::list) {  // the command of that name judges its word
+    args.list = typed[0];
     return;
   }
   const bool list = args.verb == "sweep" && sweeps_words(option.flag);

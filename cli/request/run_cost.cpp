@@ -19,11 +19,13 @@ Result<double> read_quantity(const char* flag, const std::string& text, Dimensio
                              const char* example) {
   const ParsedQuantity read = parse_quantity(text, dimension);
   if (read && read.value > 0 && read.value <= most) return read.value;
+  std::string instead = read.instead.empty() ? example : read.instead.front();
+  std::erase(instead, ' ');  // of its unit: one word needs no quotes
   return fail(
       {"bad_value",
        fmt::format("`{}` takes {}, not `{}`", flag, dimension == Dimension::Time ? "a time" : "a bandwidth", text),
        {},
-       {fmt::format("write `{} {}`", flag, without_separators(text).value_or(example))}});
+       {fmt::format("write `{} {}`", flag, instead)}});
 }
 
 }  // namespace

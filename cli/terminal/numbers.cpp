@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cli/terminal/format.hpp"
+#include "cli/terminal/number_words.hpp"
 #include "formulas/text.hpp"
 #include "presets/quantity.hpp"
 
@@ -49,21 +50,6 @@ std::optional<double> power(char letter, double base) {
   }
 }
 
-/// What to write for a number with separators of thousands; nothing if it has none.
-std::vector<std::string> without_separators_of(std::string_view flag, std::string_view text) {
-  const std::optional<std::string> plain = without_separators(text);
-  if (!plain) return {};
-  const bool alone = flag.starts_with("--") && flag.find(' ') == std::string_view::npos;
-  return {fmt::format("write `{}{}{}`", alone ? flag : "", alone ? " " : "", *plain)};
-}
-
-tl::unexpected<Errors> not_a_count(std::string_view flag, std::string_view text) {
-  return fail({"bad_number",
-               fmt::format("`{}` needs a whole number, got `{}`", flag, text),
-               {},
-               without_separators_of(flag, text)});
-}
-
 /// What the letters behind a count stand for: `8k` and `8Ki` are 8192.
 struct CountUnit {
   std::string_view letters;
@@ -94,19 +80,19 @@ std::vector<std::string> near_batches(double sequences, std::int64_t seq) {
 
 Result<std::int64_t> from_tokens(std::string_view text, std::string_view amount, std::int64_t seq) {
   const bool binary = amount.size() > 1 && (amount.back() == 'i');
-  const std::optional<std::string> plain = without_separators(text);
   const std::optional<Lettered> parsed = split_letter(binary ? amount.substr(0, amount.size() - 1) : amount);
   const std::optional<double> size =
       parsed ? power(parsed->letter, binary || power_of_two(parsed->number) ? 1024 : 1000) : std::nullopt;
   if (!size || !(parsed->number > 0))
-    return fail({"bad_number",
-                 fmt::format("`--global-batch` needs a number of sequences or tokens, got `{}`", text),
-                 {},
-                 plain ? std::vector{fmt::format("write `--global-batch '{}'`", *plain)}
-                       : std::vector<std::string>{"write `2048` or `16M tokens`"}});
+    return fail(number_error({"bad_number",
+                              fmt::format("`--global-batch` needs a number of sequences or tokens, got `{}`", text),
+                              {},
+                              {"write `2048` or `16M tokens`"}},
+                             "--global-batch", text, false,
+                             [&](const std::string& plain) { return read_global_batch(plain, seq); }));
   const double sequences = parsed->number * *size / static_cast<double>(seq);
   if (sequences > static_cast<double>(kMostSequences))
-    return fail({"bad_number", fmt::format("`--global-batch {}` is more than {} sequences", text, kMostSequences)});
+    return fail({"out_of_range", fmt::format("`--global-batch {}` is more than {} sequences", text, kMostSequences)});
   if (sequences != std::floor(sequences) || sequences < 1)
     return fail(
         {"uneven_batch",
@@ -136,55 +122,80 @@ Result<std::int64_t> read_batch(std::string_view text, std::int64_t seq) {
 Result<std::int64_t> read_count(std::string_view flag, std::string_view text, std::int64_t least, std::int64_t most) {
   const CountUnit unit = unit_behind(text);
   const std::optional<double> number = parse_number(text.substr(0, text.size() - unit.letters.size()));
-  if (!number) return not_a_count(flag, text);
-  const double value = *number * unit.size;
-  if (value < static_cast<double>(least))
+  const double value = number.value_or(0) * unit.size;
+  if (number && value < static_cast<double>(least))
     return fail({"out_of_range", fmt::format("`{}` must be at least {}, got `{}`", flag, least, text)});
-  if (value > static_cast<double>(most))
+  if (number && value > static_cast<double>(most))
     return fail({"out_of_range", fmt::format("`{}` must be at most {}, got `{}`", flag, most, text)});
-  if (value != std::floor(value)) return not_a_count(flag, text);
-  return static_cast<std::int64_t>(value);
+  if (number && value == std::floor(value)) return static_cast<std::int64_t>(value);
+  return fail(number_error({"bad_number", fmt::format("`{}` needs a whole number, got `{}`", flag, text)}, flag, text,
+                           false, [&](const std::string& plain) { return read_count(flag, plain, least, most); }));
 }
 
 Result<double> read_amount(std::string_view flag, std::string_view text, double most, std::string_view example) {
   const std::optional<Lettered> parsed = split_letter(text);
   const std::optional<double> size = parsed ? power(parsed->letter, 1000) : std::nullopt;
-  if (!size || !(parsed->number > 0) || !std::isfinite(parsed->number * *size))
-    return fail({"bad_number",
-                 fmt::format("`{}` needs a positive number such as `{}`, got `{}`", flag, example, text),
-                 {},
-                 without_separators_of(flag, text)});
+  if (!size || !(parsed->number > 0) || !std::isfinite(parsed->number * *size)) {
+    Error error{
+        "bad_number", fmt::format("`{}` needs a positive number such as `{}`, got `{}`", flag, example, text), {}, {}};
+    if (flag.ends_with("tokens") && parse_quantity(text, Dimension::Bytes))
+      error.help = {"bytes of text are no tokens: a tokenizer says how many they are"};
+    return fail(number_error(std::move(error), flag, text, true,
+                             [&](const std::string& plain) { return read_amount(flag, plain, most, example); }));
+  }
   if (parsed->number * *size > most)
     return fail({"out_of_range", fmt::format("`{}` must be at most {:g}, got `{}`", flag, most, text)});
   return parsed->number * *size;
 }
 
 Result<std::int64_t> read_global_batch(std::string_view text, std::int64_t seq) {
-  constexpr std::string_view kTokens = "tokens";
-  if (text.size() <= kTokens.size() || text.substr(text.size() - kTokens.size()) != kTokens)
-    return read_batch(text, seq);
-  std::string_view amount = text.substr(0, text.size() - kTokens.size());
-  while (!amount.empty() && amount.back() == ' ') amount.remove_suffix(1);
-  return from_tokens(text, amount, seq);
+  const auto before = [&](std::initializer_list<std::string_view> units) -> std::optional<std::string_view> {
+    for (const std::string_view unit : units)
+      if (text.size() > unit.size() && alike(text.substr(text.size() - unit.size()), unit))
+        return trim(text.substr(0, text.size() - unit.size()));
+    return std::nullopt;
+  };
+  if (const auto amount = before({"tokens", "token"})) return from_tokens(text, *amount, seq);
+  if (const auto count = before({"sequences", "sequence", "seqs", "samples"}))
+    return read_count("--global-batch", *count, 1, kMostSequences);
+  return read_batch(text, seq);
 }
+
+namespace {
+
+/// What a headroom that is none may be meant as, amounts before shares: `80G`, `5 percent`, `0.05`, `4`.
+std::vector<std::string> meant_headroom(std::string_view text, const ParsedQuantity& bytes) {
+  std::vector<std::string> meant = bytes.instead;
+  if (const std::optional<double> number = parse_number(text)) {
+    const std::string share = fmt::format("{}%", number_text(*number < 1 ? 100 * *number : *number));
+    meant = *number < 1 ? std::vector{share} : std::vector{fmt::format("{}GiB", text), share};
+  }
+  const ParsedQuantity share = parse_quantity(text, Dimension::Ratio);
+  meant.insert(meant.end(), share.instead.begin(), share.instead.end());
+  std::vector<std::string> help;
+  for (std::string one : meant) {
+    std::erase(one, ' ');
+    if (one != text && read_headroom(one)) help.push_back(write_number("--headroom", one));
+  }
+  return help;
+}
+
+}  // namespace
 
 Result<Headroom> read_headroom(std::string_view text) {
   Headroom headroom;
-  if (const ParsedQuantity bytes = parse_quantity(text, Dimension::Bytes); bytes)
+  const ParsedQuantity bytes = parse_quantity(text, Dimension::Bytes);
+  if (bytes)
     headroom.bytes = bytes.value;
   else if (const ParsedQuantity share = parse_quantity(text, Dimension::Ratio);
            share && (text.ends_with('%') || share.value == 0))
     headroom.share = share.value;
   const bool sane =
       (headroom.bytes && *headroom.bytes >= 0) || (headroom.share && *headroom.share >= 0 && *headroom.share < 1);
-  const std::optional<std::string> plain = without_separators(text);
-  if (!sane)
-    return fail({"bad_number",
-                 fmt::format("`--headroom` does not take `{}`", text),
-                 {},
-                 plain ? std::vector{fmt::format("write `--headroom {}`", *plain)}
-                       : std::vector<std::string>{"write a share (`5%`), an amount (`4GiB`) or `0`"}});
-  return headroom;
+  if (sane) return headroom;
+  std::vector<std::string> help = meant_headroom(text, bytes);
+  if (help.empty()) help.emplace_back("write a share (`5%`), an amount (`4GiB`) or `0`");
+  return fail({"bad_number", fmt::format("`--headroom` does not take `{}`", text), {}, std::move(help)});
 }
 
 }  // namespace plan

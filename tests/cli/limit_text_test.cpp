@@ -59,8 +59,8 @@ TEST_CASE("mistakes name their part of the text and what to write") {
   };
   const Case cases[] = {
       {"60 GiB", Metric::MemoryPeak, "60 GiB", "says neither `at most` nor `at least`", "write `at most 60 GiB`"},
-      {"at most 6.5", Metric::StepTime, "6.5", "needs a unit", "write `at most 6.5 s` or `6.5 ms`"},
-      {"at most 60", Metric::MemoryPeak, "60", "needs a unit", "write `at most 60 GiB`"},
+      {"at most 6.5", Metric::StepTime, "6.5", "needs a unit", "write `at most 6.5 s` or `at most 6.5 ms`"},
+      {"at most 60", Metric::MemoryPeak, "60", "needs a unit", "write `at most 60 GiB` or `at most 60 GB`"},
       {"at least 40", Metric::Mfu, "40", "needs a unit", "write `at least 40 %`"},
       {"at least 0.4", Metric::Mfu, "0.4", "needs a unit", "write `at least 40 %`"},
       {"at least 1", Metric::Mfu, "1", "needs a unit", "write `at least 100 %`"},
@@ -74,7 +74,7 @@ TEST_CASE("mistakes name their part of the text and what to write") {
        "only one, and one more after `warn`"},
       {"at most 1 s, warn", Metric::StepTime, "", "says neither `at most` nor `at least`", "write `at most 6.5 s`"},
       {"", Metric::StepTime, "", "says neither `at most` nor `at least`", "write `at most 6.5 s`"},
-      {"atmost 1 s", Metric::StepTime, "atmost 1 s", "says neither `at most` nor `at least`", "write `at most 6.5 s`"},
+      {"atmost 1 s", Metric::StepTime, "atmost 1 s", "says neither `at most` nor `at least`", "write `at most 1 s`"},
   };
   for (const Case& one : cases) {
     CAPTURE(one.text);
@@ -84,6 +84,34 @@ TEST_CASE("mistakes name their part of the text and what to write") {
     CHECK(std::string(one.text).substr(mistake.offset, mistake.length) == one.part);
     CHECK(mistake.problem == one.problem);
     if (*one.help != 0) CHECK(mistake.help == one.help);
+  }
+}
+
+TEST_CASE("a limit in other words is refused with one that says the same") {
+  struct Case {
+    const char* text;
+    Metric metric;
+    const char* meant;
+  };
+  for (const Case& one : {Case{">= 38%", Metric::Mfu, "at least 38%"},
+                          {"38% or more", Metric::Mfu, "at least 38%"},
+                          {"> 0.38", Metric::Mfu, "at least 38 %"},
+                          {"max 75 GiB", Metric::MemoryPeak, "at most 75 GiB"},
+                          {"\u2264 30 seconds", Metric::StepTime, "at most 30 s"},
+                          {"At most 30 s", Metric::StepTime, "at most 30 s"},
+                          {"no more than $5M", Metric::Cost, "at most 5M USD"},
+                          {"min 500k tok/s", Metric::TokensPerSecond, "at least 500k tokens/s"},
+                          {"<= 30 s, warn <= 20 s", Metric::StepTime, "at most 30 s, warn at most 20 s"},
+                          {"between 38% and 50%", Metric::Mfu, "at least 38%"},
+                          {"38-50 %", Metric::Mfu, "at least 38 %"},
+                          {"from 10 to 12 seconds", Metric::StepTime, "at most 12 s"},
+                          {"2.5 million tokens per second", Metric::TokensPerSecond, "at least 2.5M tokens/s"},
+                          {"3 parsec", Metric::TokensPerSecond, ""},
+                          {"fast", Metric::StepTime, ""}}) {
+    CAPTURE(one.text);
+    CHECK_FALSE(read_limit(one.text, one.metric, false));
+    CHECK(meant_limit(one.text, one.metric, false) == one.meant);
+    if (*one.meant != 0) CHECK(read_limit(one.meant, one.metric, false));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "presets/quantity.hpp"
 
@@ -66,16 +67,24 @@ TEST_CASE("a number with separators of thousands is refused with the number to w
       plain += group, typed += separator + group;
     }
     CAPTURE(typed);
-    const auto helps = [&](const auto& read, const std::string& word) {
+    // What is refused for its size without separators, too, has that said of it.
+    const auto helps = [&](const auto& read, const auto& meant, const std::string& word) {
       REQUIRE_FALSE(read.has_value());
+      if (!meant) {
+        CHECK(read.error() == meant.error());
+        return;
+      }
       REQUIRE(read.error().front().help.size() == 1);
       CHECK_MESSAGE(read.error().front().help[0].find(word) != std::string::npos, read.error().front().help[0]);
     };
-    helps(read_count("--seq", typed, 1, 1 << 24), fmt::format("`--seq {}`", plain));
-    helps(read_count("layers=", typed, 1, 1 << 24), fmt::format("write `{}`", plain));
-    helps(read_amount("--tokens", typed + "B"), fmt::format("`--tokens {}B`", plain));
-    helps(read_global_batch(typed, 8192), fmt::format("`--global-batch {}`", plain));
-    helps(read_global_batch(typed + " tokens", 8192), fmt::format("`--global-batch '{} tokens'`", plain));
+    const auto count = [](const char* flag, const std::string& text) { return read_count(flag, text, 1, 1 << 24); };
+    helps(count("--seq", typed), count("--seq", plain), fmt::format("`--seq {}`", plain));
+    helps(count("layers=", typed), count("layers=", plain), fmt::format("write `{}`", plain));
+    helps(read_amount("--tokens", typed + "B"), read_amount("--tokens", plain + "B"),
+          fmt::format("`--tokens {}B`", plain));
+    for (const auto& [unit, quote] : {std::pair{"", ""}, {" tokens", "'"}})
+      helps(read_global_batch(typed + unit, 64), read_global_batch(plain + unit, 64),
+            fmt::format("`--global-batch {1}{0}{2}{1}`", plain, quote, unit));
     CHECK(without_separators(typed + " MiB") == plain + " MiB");
     CHECK_FALSE(without_separators(plain).has_value());
   }
@@ -102,4 +111,42 @@ TEST_CASE("amounts") {
   CHECK(read_amount("--price", "2.5").value() == doctest::Approx(2.5));
   CHECK_FALSE(read_amount("--tokens", "many").has_value());
   CHECK_FALSE(read_amount("--tokens", "-1T").has_value());
+}
+
+TEST_CASE("a number in other people's writing is refused with one that is taken and means the same") {
+  struct Case {
+    const char *flag, *text, *help;
+  };
+  for (const Case& one : {Case{"--tokens", "15 trillion tokens", "write `--tokens 15T`"},
+                          {"--tokens", "300 bn", "write `--tokens 300B`"},
+                          {"--price", "$2.50/h", "write `--price 2.50`"},
+                          {"--price", "2,5", "write `--price 2.5`"},
+                          {"--price", "3 USD/hour", "write `--price 3`"}}) {
+    CAPTURE(one.text);
+    const Result<double> read = read_amount(one.flag, one.text);
+    REQUIRE_FALSE(read.has_value());
+    CHECK(read.error().front().help == std::vector<std::string>{one.help});
+  }
+  for (const Case& one : {Case{"--gpus", "64 GPUs", "write `--gpus 64`"},
+                          {"--seq", "8k tokens", "write `--seq 8k`"},
+                          {"--seq", "8 thousand", "write `--seq 8000`"}}) {
+    CAPTURE(one.text);
+    const Result<std::int64_t> read = read_count(one.flag, one.text, 1, 1 << 24);
+    REQUIRE_FALSE(read.has_value());
+    CHECK(read.error().front().help == std::vector<std::string>{one.help});
+  }
+  for (const char* text : {"16 million tokens", "16,000,000 tokens"}) {
+    const Result<std::int64_t> read = read_global_batch(text, 8000);
+    REQUIRE_FALSE(read.has_value());
+    CHECK(read.error().front().help == std::vector<std::string>{"write `--global-batch '16000000 tokens'`"});
+  }
+  CHECK(read_global_batch("16 million tokens", 8192).error() == read_global_batch("16000000 tokens", 8192).error());
+  CHECK(read_amount("--tokens", "15TB").error().front().help.front().starts_with("bytes of text are no tokens"));
+  const auto headroom = [](const char* text) { return read_headroom(text).error().front().help; };
+  CHECK(headroom("80G") == std::vector<std::string>{"write `--headroom 80GiB`", "write `--headroom 80GB`"});
+  CHECK(headroom("4") == std::vector<std::string>{"write `--headroom 4GiB`", "write `--headroom 4%`"});
+  for (const char* text : {"5 percent", "0.05", "5 pct"})
+    CHECK(headroom(text) == std::vector<std::string>{"write `--headroom 5%`"});
+  CHECK(read_global_batch("16M Tokens", 8192).value() == 2048);
+  CHECK(read_global_batch("2048 sequences", 8192).value() == 2048);
 }

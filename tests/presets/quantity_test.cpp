@@ -7,6 +7,7 @@
 #include <cmath>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "presets/suggest.hpp"
@@ -82,7 +83,28 @@ TEST_CASE("what is no quantity says why") {
   CHECK(parse_quantity("6.5", Dimension::Time).problem == "needs a unit");
   CHECK(parse_quantity("6.5 parsec", Dimension::Time).problem == "has an unknown unit");
   CHECK(parse_quantity("6.5 GB", Dimension::Time).problem == "has an unknown unit");
-  CHECK(parse_quantity("80 Gib", Dimension::Bytes).help == "a unit with a similar name exists: `GiB`");
+  CHECK(parse_quantity("80 Gib", Dimension::Bytes).help == "write `80 GiB`");
+  CHECK(parse_quantity("80 G", Dimension::Bytes).help == "write `80 GiB` or `80 GB`");
+  CHECK(parse_quantity("90 %", Dimension::Bytes).instead.empty());
+  for (const auto& [text, dimension] : {std::pair{"30 seconds", Dimension::Time},
+                                        {"1 Minute", Dimension::Time},
+                                        {"2,5 h", Dimension::Time},
+                                        {"80 gb", Dimension::Bytes},
+                                        {"81,559 mib", Dimension::Bytes},
+                                        {"80", Dimension::Bytes},
+                                        {"400 Gbps", Dimension::ByteRate},
+                                        {"50 GBps", Dimension::ByteRate},
+                                        {"989 TFLOPS", Dimension::FlopRate},
+                                        {"$2.50/h", Dimension::Price},
+                                        {"3 USD/hour", Dimension::Price},
+                                        {"700 watts", Dimension::Power}}) {
+    CAPTURE(text);
+    const plan::ParsedQuantity read = parse_quantity(text, dimension);
+    REQUIRE_FALSE(read);
+    REQUIRE_FALSE(read.instead.empty());
+    for (const std::string& instead : read.instead) CHECK(parse_quantity(instead, dimension));
+  }
+  for (const char* text : {"30-40 s", "1/2 s", "3:20 s"}) CHECK(parse_quantity(text, Dimension::Time).instead.empty());
   for (const char* text : {"", "fast", "nan GiB", "inf GiB", "1e999 GiB", "--3 GiB", "GiB", "0x10 GiB"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_quantity(text, Dimension::Bytes));
