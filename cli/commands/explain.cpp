@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -12,17 +13,55 @@
 #include "cli/report/explanation_html.hpp"
 #include "cli/report/json.hpp"
 #include "cli/report/page.hpp"
+#include "cli/request/flag_words.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/progress.hpp"
+#include "cli/terminal/words.hpp"
+#include "formulas/catalog.hpp"
 #include "planner/layout_text.hpp"
 
 namespace plan {
 namespace {
 
 constexpr int kMostStages = 1 << 20;
+
+/// What others call the terms, between blanks.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"time step latency iteration-time iteration step-latency", "step_time"},
+    {"tokens-per-s tokens-per-second tps tokens/s speed samples-per-second", "throughput"},
+    {"tgs tokens-per-gpu tokens-per-s-per-gpu", "throughput_per_gpu"},
+    {"tflops flops utilization utilisation efficiency", "mfu"},
+    {"hfu", "mfu_hardware"},
+    {"peak peak-memory vram hbm oom gpu-memory max-memory", "memory"},
+    {"params parameters weight", "weights"},
+    {"gradients gradient grad", "grads"},
+    {"optimizer-states adam states", "optimizer"},
+    {"activation", "activations"},
+    {"pipeline-bubble bubbles", "bubble"},
+    {"tensor-parallel tensor", "tp"},
+    {"pipeline-parallel pipeline", "pp"},
+    {"data-parallel allreduce all-reduce gradient-sync fsdp zero", "dp"},
+    {"expert-parallel alltoall all-to-all moe", "ep"},
+    {"context-parallel ring-attention", "cp"},
+    {"recomputation checkpointing activation-checkpointing", "recompute"},
+    {"topology mapping rank-order", "placement"}};
+
+/// A term that none is: by another name of it, or as what else the command line says about it.
+std::vector<std::string> help_for_term(const std::string& word) {
+  const std::string low = folded(word);
+  for (const auto& [words, term] : kElsewhere)
+    for (const std::string_view other : split(words, " "))
+      if (low == other) return {fmt::format("write `plan explain {}`", term)};
+  for (const std::string_view money : {"cost", "days", "price", "energy", "usd", "dollars"})
+    if (low == money) return {"days and cost of a run are printed with `--tokens 15T`"};
+  std::string name = low;
+  std::replace(name.begin(), name.end(), ' ', '-');
+  if (find_formula(name) == nullptr) return {};
+  return {fmt::format("it is a formula and no term of a step: `plan show formula {}`", name)};
+}
 
 /// A plan and what of it is asked for.
 struct Explained {
@@ -48,7 +87,11 @@ Result<Explained> explanations(const Args& args, const Streams& streams) {
   }
   if (!args.all) {
     Result<Explanation> one = explain(*plan, args.words[0], stage);
-    if (!one) return fail(one.error());
+    if (!one) {
+      if (const auto help = help_for_term(args.words[0]); !help.empty() && one.error().front().code == "unknown_term")
+        one.error().front().help = help;
+      return fail(one.error());
+    }
     return Explained{std::move(*plan), {std::move(*one)}};
   }
   std::vector<Explanation> all;

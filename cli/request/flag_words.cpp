@@ -274,6 +274,12 @@ std::vector<std::string> meant_in_words(std::string_view name, std::string_view 
 
 std::string ulysses_item(std::string_view ranks) { return fmt::format("cp{},cp-kind=ulysses", ranks); }
 
+std::optional<std::string> meant_axis(std::string_view name, std::string_view value) {
+  const std::string word = folded(name);
+  const std::string_view axis = axis_of(word);
+  return axis == word ? std::nullopt : layout_item(axis, value);
+}
+
 std::optional<MeantFlag> meant_flag_or_axis(std::string_view name, std::string_view value) {
   if (std::optional<MeantFlag> flag = meant_flag(name, value)) return flag;
   const std::string word = folded(name);

@@ -31,6 +31,9 @@ struct MeantFlag {
 /// Ulysses over so many ranks, as items of --layout.
 [[nodiscard]] std::string ulysses_item(std::string_view ranks);
 
+/// An axis of --layout under another of its names as the item that states it: `tensor_parallel` with 8 is `tp8`.
+[[nodiscard]] std::optional<std::string> meant_axis(std::string_view name, std::string_view value);
+
 /// The same, and axes under any of their names: `tensor-parallel-size` with 8 is `--layout tp8`.
 [[nodiscard]] std::optional<MeantFlag> meant_flag_or_axis(std::string_view name, std::string_view value);
 

@@ -175,6 +175,8 @@ Error unknown_axis(std::string_view text, const Item& item) {
     error.help = said;
   else if (item.name == "ulysses")
     error.help.push_back(fmt::format("write `{}`", ulysses_item(item.value)));
+  else if (const std::optional<std::string> axis = meant_axis(item.name, item.value))
+    error.help.push_back(fmt::format("write `{}`", *axis));
   else if (const std::optional<MeantFlag> meant = meant_flag(item.name, item.value))
     error.help.push_back(fmt::format("it is no axis but a flag: `{} {}`", meant->flag, meant->value));
   else if (const auto* row = std::find_if(std::begin(kElsewhere), std::end(kElsewhere),

@@ -232,7 +232,10 @@ void fill(const Option& option, const Words& typed, Args& args, Errors& errors) 
     return;
   }
   const bool list = args.verb == "sweep" && sweeps_words(option.flag);
-  const Result<std::string> word = list ? read_choices(option.flag, typed[0]) : read_choice(option.flag, typed[0]);
+  Result<std::string> word = list ? read_choices(option.flag, typed[0]) : read_choice(option.flag, typed[0]);
+  if (!word && !list && read_choices(option.flag, typed[0]))
+    if (const std::string swept = swept_instead(option.flag, typed[0]); !swept.empty())
+      word.error().front().help = {swept};
   if (keep_errors(errors, word)) args.*option.value = *word;
 }
 

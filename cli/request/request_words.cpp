@@ -7,17 +7,20 @@
 
 #include "cli/launch/megatron.hpp"
 #include "cli/request/args.hpp"
+#include "cli/request/gpu_words.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/options.hpp"
 #include "cli/request/plan_json_read.hpp"
 #include "cli/request/releases.hpp"
 #include "cli/request/request.hpp"
+#include "cli/request/sweep_axes.hpp"
 #include "cli/request/switches.hpp"
 #include "cli/terminal/bf16_layers.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/overlap.hpp"
+#include "formulas/text.hpp"
 #include "planner/pools.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -83,16 +86,34 @@ Input input_of(std::string_view key, const Word& word, std::string text) {
 
 Result<SliceShape> read_slice_word(const std::string& text) {
   if (const std::optional<SliceShape> shape = read_slice(text)) return *shape;
-  return fail(Error{"bad_value",
-                    fmt::format("`--slice {}` is no shape of a slice", yaml::printable(text)),
-                    {},
-                    {"write it as 4x8 or 4x4x8"}});
+  std::string meant;  // the same numbers, whatever stands between them
+  for (const char c : trim(text, " \t[](){}")) {
+    const bool digit = c >= '0' && c <= '9';
+    if (digit || (!meant.empty() && meant.back() != 'x')) meant += digit ? c : 'x';
+  }
+  const bool letters = std::any_of(text.begin(), text.end(), [](char c) {
+    return lower_case(c) >= 'a' && lower_case(c) <= 'z' && lower_case(c) != 'x';
+  });
+  return fail(
+      Error{"bad_value",
+            fmt::format("`--slice {}` is no shape of a slice", yaml::printable(text)),
+            {},
+            {!letters && read_slice(meant) ? fmt::format("write `--slice {}`", meant) : "write it as 4x8 or 4x4x8"}});
 }
 
 struct Reading {
   const Asked& asked;
   Request request{};
   Errors& errors;
+
+  /// Of several values of a flag, that another command takes them.
+  void refuse(std::string_view key, const Word& word, Errors found) {
+    std::string flag = fmt::format("--{}", key);
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    if (const std::string swept = swept_instead(flag, word.text); !swept.empty() && word.place.file.empty())
+      found.front().help = {swept};
+    add_errors(found, word, errors);
+  }
 
   /// The field from the word of its key, if there is one: `read` makes a value of the text, `print` a text of the
   /// value.
@@ -101,7 +122,7 @@ struct Reading {
     const Word* word = asked.find(key);
     if (word == nullptr) return;
     auto value = read(word->text);
-    if (!value) return add_errors(value.error(), *word, errors);
+    if (!value) return refuse(key, *word, value.error());
     std::string text = print(*value);
     request.*field = Stated<T>{static_cast<T>(std::move(*value)), input_of(key, *word, std::move(text)), true};
   }
@@ -134,7 +155,7 @@ void read_model(Reading& reading, const StoreOptions& store) {
   const Word* word = reading.asked.find("model");
   if (word == nullptr) return;
   Result<Found<Model>> found = load_model(word->text, store);
-  if (!found) return add_errors(found.error(), *word, reading.errors);
+  if (!found) return reading.refuse("model", *word, found.error());
   Input input = input_of("model", *word, found->value.name);
   if (input.origin == Origin::Flag) input.where = found->origin;
   input.digest = found->digest;
@@ -177,6 +198,25 @@ bool take_pools(Reading& reading, const Word& word, const StoreOptions& store) {
   return true;
 }
 
+/// GPUs with their number in other words than `--gpus 8xh100-sxm`, as the value of `--gpu` or of `--gpus`.
+bool take_counted(Reading& reading, const char* key, const Word& word, const StoreOptions& store) {
+  const std::optional<CountedGpus> meant = counted_gpus(word.text, store);
+  if (!meant) return false;
+  const bool kind_alone = key == std::string_view("gpu") && reading.asked.find("gpus") != nullptr;
+  const bool file = !word.place.file.empty();
+  Error error{"bad_value",
+              fmt::format("`--{}` does not take a kind and a number as `{}`", key, yaml::printable(word.text)),
+              {},
+              {}};
+  if (meant->cores) error.message += ", whose number is of TensorCores, two of each chip";
+  error.help = {kind_alone ? fmt::format("write `{}{}`", file ? "gpu: " : "--gpu ", meant->kind)
+                           : fmt::format("write `{}{}x{}`", file ? "gpus: " : "--gpus ", meant->gpus, meant->kind)};
+  add_errors({std::move(error)}, word, reading.errors);
+  // That the number is missing is no second mistake.
+  if (!reading.request.gpus) reading.request.gpus = {meant->gpus, input_of("gpus", word, word.text), true};
+  return true;
+}
+
 /// --profile, --cluster or --gpu: at most one of them.
 void read_hardware(Reading& reading, const StoreOptions& store) {
   const Word *profile = reading.asked.find("profile"), *cluster = reading.asked.find("cluster"),
@@ -191,7 +231,8 @@ void read_hardware(Reading& reading, const StoreOptions& store) {
   if (word == nullptr || (word == cluster && take_pools(reading, *word, store))) return;
   Result<Found<Cluster>> found =
       gpu != nullptr ? load_cluster_of_gpu(word->text, store) : load_cluster(word->text, store);
-  if (!found) return add_errors(found.error(), *word, reading.errors);
+  if (!found && word == gpu && take_counted(reading, "gpu", *word, store)) return;
+  if (!found) return reading.refuse(word == gpu ? "gpu" : "cluster", *word, found.error());
   const auto input = [&](std::string_view key, const std::string& name, bool stated, Origin otherwise) {
     Input out{std::string(key), name, otherwise, found->origin};
     if (!stated) return out;
@@ -211,7 +252,11 @@ void read_hardware(Reading& reading, const StoreOptions& store) {
 /// A number, or so many of each kind: of one kind they are a number and a cluster.
 void read_gpus(Reading& reading, const StoreOptions& store) {
   const Word* word = reading.asked.find("gpus");
-  if (word == nullptr || !names_pools(word->text)) return reading.count("gpus", "--gpus", &Request::gpus, kMostRanks);
+  if (word == nullptr || !names_pools(word->text)) {
+    const bool number = word == nullptr || read_count("--gpus", word->text, 1, kMostRanks);
+    if (!number && take_counted(reading, "gpus", *word, store)) return;
+    return reading.count("gpus", "--gpus", &Request::gpus, kMostRanks);
+  }
   for (const char* key : {"gpu", "cluster", "profile"})
     if (reading.asked.find(key) != nullptr)
       return add_errors({{"conflicting_flags",
@@ -220,7 +265,8 @@ void read_gpus(Reading& reading, const StoreOptions& store) {
                           {fmt::format("leave `--{}` out, or give `--gpus` a number", key)}}},
                         *word, reading.errors);
   Result<PooledCluster> read = read_pools(word->text, store);
-  if (!read) return add_errors(read.error(), *word, reading.errors);
+  if (!read && word->text.find(',') == std::string::npos && take_counted(reading, "gpus", *word, store)) return;
+  if (!read) return reading.refuse("gpus", *word, read.error());
   Request& request = reading.request;
   request.gpus = {read->gpus(), input_of("gpus", *word, fmt::format("{}", read->gpus())), true};
   const bool one = read->pools.size() == 1;

@@ -1,7 +1,7 @@
 // Which questions a sweep asks. Tested by tests/cli/sweep_test.cpp.
 #include "cli/request/sweep_axes.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
@@ -11,6 +11,7 @@
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
+#include "formulas/text.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {
@@ -95,6 +96,49 @@ Result<std::vector<SweepValue>> lost_nodes(const std::string& text) {
   return out;
 }
 
+/// The values that are meant where other signs than `..` and commas stand between numbers: `256-1024`, `[256, 512]`. Of
+/// three, the step of a range may be the last: a range doubles. Empty where the text is anything else.
+std::string meant_values(std::string_view text, bool factors) {
+  std::vector<std::string> numbers;
+  std::string between, all(trim(text, " \t[](){}"));
+  for (std::size_t at = 0; at < all.size();) {
+    std::size_t end = std::min(all.find_first_not_of("0123456789kKmM", at), all.size());
+    if (factors) end = std::min(all.find_first_not_of("0123456789.x", at), all.size());
+    if (factors && all.find("..", at) < end) end = all.find("..", at);
+    if (end == at) return {};
+    numbers.push_back(all.substr(at, end - at));
+    at = std::min(all.find_first_of("0123456789", end), all.size());
+    const std::string sign(trim(std::string_view(all).substr(end, at - end)));
+    if (at < all.size() && numbers.size() > 1 && sign != between) return {};
+    if (at < all.size())
+      between = sign;
+    else if (!sign.empty())
+      return {};
+  }
+  constexpr std::string_view kRange[] = {"-", ":", "..", "...", "to", "~", "->", "=>", "\u2013", "\u2026", "until"};
+  constexpr std::string_view kList[] = {"", ";", "/", "|", ",", "and", "or", "&"};
+  const auto among = [&](const auto& signs) {
+    return std::find(std::begin(signs), std::end(signs), between) != std::end(signs);
+  };
+  const bool thousands = between.empty() && !numbers.empty() && numbers[0].size() < 3 && without_separators(all);
+  if (numbers.size() < 2 || thousands) return {};
+  if (among(kList)) return fmt::format("{}", fmt::join(numbers, ","));
+  if (!among(kRange) || numbers.size() > 3) return {};
+  const auto size = [&](const std::string& number) { return read_one("", number, factors).value_or(0); };
+  if (size(numbers[0]) > size(numbers[1])) std::swap(numbers[0], numbers[1]);
+  return fmt::format("{}..{}", numbers[0], numbers[1]);
+}
+
+/// The error of a flag's values, with what to write where other signs stand between them.
+tl::unexpected<Errors> no_values(const std::string& flag, const std::string& text, bool factors, const Errors& errors) {
+  const std::string meant = meant_values(text, factors);
+  if (meant.empty() || meant == text || !read_sweep_values(flag, meant, factors)) return tl::unexpected(errors);
+  return fail({"bad_value",
+               fmt::format("`{}` takes values as `256,512` or `256..1024`, not `{}`", flag, text),
+               {},
+               {fmt::format("write `{} {}`", flag, meant)}});
+}
+
 std::vector<SweepValue> names(const std::string& text) {
   std::vector<SweepValue> out;
   for (const std::string_view name : split(text, ",")) out.push_back({std::string(name), 0});
@@ -119,13 +163,15 @@ Result<std::vector<SweepValue>> read_sweep_values(const std::string& flag, const
     const std::vector<std::string_view> ends = split(part, "..");
     const Result<double> first = read_one(flag, std::string(ends.front()), factors);
     const Result<double> last = read_one(flag, std::string(ends.back()), factors);
-    if (!first) return fail(first.error());
-    if (!last) return fail(last.error());
+    if (!first) return no_values(flag, text, factors, first.error());
+    if (!last) return no_values(flag, text, factors, last.error());
     if (ends.size() > 2 || *last < *first)
-      return fail({"bad_value",
-                   fmt::format("`{}` takes a range from the smaller to the larger, not `{}`", flag, part),
-                   {},
-                   {factors ? "write `0.5x..4x`" : "write `256..65536`: it doubles from the first to the last"}});
+      return no_values(
+          flag, text, factors,
+          {{"bad_value",
+            fmt::format("`{}` takes a range from the smaller to the larger, not `{}`", flag, part),
+            {},
+            {factors ? "write `0.5x..4x`" : "write `256..65536`: it doubles from the first to the last"}}});
     for (double value = *first; value < *last * (1 - 1e-9) && out.size() <= kMostPoints; value *= 2)
       out.push_back(value_of(value, factors));
     out.push_back(value_of(*last, factors));
@@ -134,12 +180,28 @@ Result<std::vector<SweepValue>> read_sweep_values(const std::string& flag, const
   return out;
 }
 
+std::string swept_instead(std::string_view flag, const std::string& text) {
+  const auto* row =
+      std::find_if(std::begin(kFlags), std::end(kFlags), [&](const SweptFlag& r) { return flag == r.flag; });
+  if (row == std::end(kFlags) || row->factors || row->nodes) return {};
+  if (!row->names && without_separators(text)) return {};  // one number
+  const std::string meant = row->names || is_swept(*row, text) ? text : meant_values(text, false);
+  if (meant.empty() || !is_swept(*row, meant)) return {};
+  if (!row->names && !read_sweep_values(std::string(flag), meant, false)) return {};
+  return fmt::format("several values are swept: `plan sweep {} {}`", flag, meant);
+}
+
 Result<std::vector<SweepAxis>> sweep_axes(const Args& args) {
   std::vector<SweepAxis> axes;
   Errors errors;
   std::size_t points = 1;
   for (const SweptFlag& flag : kFlags) {
     const Args::Text& typed = args.*flag.value;
+    if (typed && !flag.names && !flag.nodes && !flag.factors && !is_swept(flag, *typed) &&
+        !read_one(flag.flag, *typed, flag.factors)) {
+      const Result<std::vector<SweepValue>> none = read_sweep_values(flag.flag, *typed, flag.factors);
+      if (!none && none.error().front().code == "bad_value") keep_errors(errors, none);
+    }
     if (!typed || (!flag.factors && !flag.nodes && !is_swept(flag, *typed))) continue;
     SweepAxis axis{flag.key, {}, !flag.names};
     if (flag.names) {

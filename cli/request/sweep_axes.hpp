@@ -36,6 +36,9 @@ struct SweepQuestion {
 [[nodiscard]] Result<std::vector<SweepValue>> read_sweep_values(const std::string& flag, const std::string& text,
                                                                 bool factors);
 
+/// What to type where a command takes one value of a flag and several stand there; empty if they are none that sweep.
+[[nodiscard]] std::string swept_instead(std::string_view flag, const std::string& text);
+
 /// The axes that were typed with more than one value; an error without any, or with more than 256 points.
 [[nodiscard]] Result<std::vector<SweepAxis>> sweep_axes(const Args& args);
 

@@ -10,6 +10,7 @@
 
 #include "cli/terminal/words.hpp"
 #include "formulas/overlap.hpp"
+#include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -17,12 +18,32 @@ namespace {
 
 constexpr std::string_view kNone = "none";
 
-Error unknown_part(std::string_view word) {
+/// What frameworks call the same messages, between blanks.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"dp ddp grad gradients data-parallel overlap-grad-reduce grad-reduce reduce-scatter all-reduce allreduce",
+     "grads"},
+    {"param weights param-gather overlap-param-gather all-gather allgather prefetch", "params"},
+    {"fsdp zero zero3 zero-3", "grads+params"},
+    {"tensor tp-comm tp-comm-overlap tensor-parallel async-tp userbuffers", "tp"},
+    {"pp pipeline p2p-comm overlap-p2p-comm send-recv", "p2p"},
+    {"ep moe expert a2a alltoall all-to-all ep-a2a overlap-moe-expert-parallel-comm", "experts"},
+    {"all yes on true full", "grads+params+tp+p2p+experts"},
+    {"no off false nothing", kNone}};
+
+Error unknown_part(std::string_view text, std::string_view word) {
   std::vector<std::string> known{std::string(kNone)};
   for (const OverlapPart& part : kOverlapParts) known.emplace_back(part.name);
   Error error{"unknown_value", fmt::format("`--overlap` does not know `{}`", word), {}, {}};
-  if (const std::string near = nearest_name(word, known); !near.empty())
-    error.help.push_back(fmt::format("the nearest is `{}`", near));
+  std::string dashed = lowered(std::string(word));
+  std::replace(dashed.begin(), dashed.end(), '_', '-');
+  for (const auto& [words, meant] : kElsewhere)
+    for (const std::string_view other : split(words, " "))
+      if (other == dashed) {
+        error.help.push_back(text == word ? fmt::format("write `--overlap {}`", meant)
+                                          : fmt::format("write `{}`", meant));
+        return error;
+      }
+  suggest(error, word, known);
   error.help.push_back(fmt::format("none, or what runs beside compute: {}", overlap_words(kOverlapAll)));
   return error;
 }
@@ -37,7 +58,7 @@ Result<Overlap> read_overlap(std::string_view text) {
     const auto* part = std::find_if(std::begin(kOverlapParts), std::end(kOverlapParts),
                                     [&](const OverlapPart& row) { return row.name == word; });
     if (part == std::end(kOverlapParts))
-      errors.push_back(unknown_part(word));
+      errors.push_back(unknown_part(text, word));
     else
       parts |= part->bit;
   }

@@ -26,7 +26,7 @@ TEST_CASE("every mistake in --overlap is told at once") {
     CHECK(read_overlap(text).error().front().code == "unknown_value");
   }
   CHECK(read_overlap("grad+parms").error().size() == 2);
-  CHECK(read_overlap("grad").error().front().help.front() == "the nearest is `grads`");
+  CHECK(read_overlap("grad").error().front().help.front() == "write `--overlap grads`");
 }
 
 TEST_CASE("each part is one switch of a stack, and a stack says which are on") {

@@ -73,7 +73,7 @@ TEST_CASE("all mistakes at once") {
 
 TEST_CASE("GPUs as people and drivers write them are told what to write") {
   const auto help = [](const std::vector<std::string>& words) { return resolve(words).error().front().help.front(); };
-  CHECK(help({"--model", "8b", "--gpus", "2x8xH100"}) == "write `--gpus 16xH100`");
+  CHECK(help({"--model", "8b", "--gpus", "2x8xH100"}) == "write `--gpus 16xh100-sxm`");
   CHECK(help({"--model", "8b", "--gpus", "8", "--gpu", "NVIDIA H100 80GB HBM3"}) ==
         "drivers give that name to `h100-sxm`");
   CHECK(help({"--model", "8b", "--gpus", "8", "--gpu", "AMD Instinct MI300X OAM"}) ==
