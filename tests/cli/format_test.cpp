@@ -21,6 +21,7 @@ TEST_CASE("numbers as people read them") {
   CHECK(count_text(16777216) == "16.8 M");
   CHECK(count_text(2816) == "2816");
   CHECK(count_text(15.6e12) == "15.6 T");
+  CHECK(count_text(12.34) == "12.3");
   CHECK(percent(0.414) == "41.4 %");
   CHECK(signed_percent(0.0414) == "+4.1 %");
   CHECK(signed_percent(-0.0273) == "-2.7 %");

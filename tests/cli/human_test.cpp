@@ -35,6 +35,21 @@ TEST_CASE("the report is one screen of 80 columns and 40 lines") {
   }
 }
 
+TEST_CASE("shares of a step's terms add up, however many are shown together as others") {
+  for (const int pp : {1, 8}) {
+    const Estimate estimate = sample::estimate(pp, 6.3);
+    for (int most = 2; most <= 9; ++most) {
+      CAPTURE(most);
+      int percents = 0, rows = 0;
+      for (const std::string& line : lines_of(time_table(estimate, most, Terminal{})))
+        if (const std::size_t sign = line.find(" %"); sign != std::string::npos)
+          percents += std::stoi(line.substr(line.rfind(' ', sign - 1))), ++rows;
+      CHECK(rows <= most);
+      CHECK(percents == 100);
+    }
+  }
+}
+
 TEST_CASE("what the report says") {
   const std::string text =
       human_report(sample::plan(), {.tokens = 15.6e12, .price_per_hour = 2}, Terminal{.unicode = true});

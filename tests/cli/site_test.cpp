@@ -258,6 +258,23 @@ TEST_CASE("no word of a site file is passed over, whatever the launcher") {
   CHECK(refused > 50);
 }
 
+TEST_CASE("a task has the cores of all GPUs that it starts ranks on") {
+  const Folder folder;
+  folder.write("site.yaml", "work_dir: /w\nbinding: {cpus_per_gpu: 6}\n");
+  int alone = 0, together = 0;
+  for (const char* framework : {"megatron-lm", "torchtitan", "accelerate"}) {
+    CAPTURE(std::string(framework));
+    REQUIRE(emit(framework, "slurm").status == 0);
+    const std::string text = all_of("run");
+    const bool one = text.find("--ntasks-per-node=1\n") != std::string::npos;
+    CHECK(text.find(one ? "#SBATCH --cpus-per-task=48\n" : "#SBATCH --cpus-per-task=6\n") != std::string::npos);
+    ++(one ? together : alone);
+    fs::remove_all("run");
+  }
+  CHECK(together > 0);
+  CHECK(alone + together == 3);
+}
+
 TEST_CASE("a site file is refused by the word that is wrong") {
   const Folder folder;
   const std::pair<const char*, const char*> kWrong[] = {

@@ -38,6 +38,18 @@ T one_of(std::mt19937& random, std::initializer_list<T> values) {
 
 }  // namespace
 
+TEST_CASE("a window is the tokens behind a query and the query, however its pair is written") {
+  const std::string model =
+      "--num-layers 4 --hidden-size 512 --num-attention-heads 8 --vocab-size 32000 --tokenizer-type "
+      "NullTokenizer";
+  for (const char* pair : {"127,0", "'(127,0)'", "'(127, 0)'", "\"[127, 0]\""}) {
+    CAPTURE(std::string(pair));
+    const LaunchJob job = job_of("run.sh", script(model, fmt::format("--window-size {}", pair)));
+    REQUIRE(job.model);
+    for (std::size_t at = 0; at < 4; ++at) CHECK(layer_at(*job.model, at).attention.window == 128);
+  }
+}
+
 TEST_CASE("layers that scan stand where the period leaves them, with the weights that Megatron-LM builds") {
   std::mt19937 random(11);
   for (int draw = 0; draw < 200; ++draw) {

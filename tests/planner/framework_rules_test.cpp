@@ -58,6 +58,16 @@ TEST_CASE("torchtitan runs FSDP2 with tp, cp and pp, and says what it does not")
                     .shard = 4,
                     .sequence_parallel = true};
   CHECK(broken(problem, full) == "");
+  // Adapters go into models that FSDP alone splits, unless somebody's file says otherwise.
+  Problem adapters = problem;
+  adapters.training.task = Task::Lora;
+  CHECK(broken(adapters, full) == "");
+  adapters.built = false;
+  CHECK(broken(adapters, kFsdp) == "");
+  for (const Layout& split :
+       {Layout{.tp = 2, .dp = 32, .zero = 3, .sequence_parallel = true},
+        Layout{.cp = 2, .cp_kind = CpKind::AllGather, .dp = 32, .zero = 3}, Layout{.pp = 2, .dp = 32, .zero = 3}})
+    CHECK(broken(adapters, split) == "torchtitan_adapters");
   CHECK(broken(problem, with(full, [](Layout& l) { l.zero = 2; })) == "");
   CHECK(broken(problem, with(full, [](Layout& l) { l.zero = 1; })) == "torchtitan_zero");
   CHECK(broken(problem, with(full, [](Layout& l) { l.zero = 0, l.shard = 0; })) == "torchtitan_zero");

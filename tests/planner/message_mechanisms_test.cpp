@@ -42,11 +42,11 @@ TEST_CASE("stages that share embedding and head send each other what is as wide 
   const Estimate spread = estimate(problem, layout);
   const double micro_batches = static_cast<double>(problem.training.global_batch);
   const double wide = static_cast<double>(problem.training.seq * problem.model.hidden);
-  double broadcasts = 0, sums = 0, broadcast = 0, exposed = 0;
+  double broadcasts = 0, sums = 0, broadcast = 0, summed = 0, exposed = 0;
   for (const Communication& row : spread.communication) {
     if (row.axis != Axis::Tp) continue;
     exposed += row.exposed.value;
-    if (row.op == Collective::AllReduce) sums += row.count;
+    if (row.op == Collective::AllReduce) sums += row.count, summed += static_cast<double>(row.per_step.value);
     if (row.op == Collective::Broadcast) {
       broadcasts += row.count;
       broadcast += static_cast<double>(row.per_step.value);
@@ -57,6 +57,9 @@ TEST_CASE("stages that share embedding and head send each other what is as wide 
   CHECK(broadcasts == doctest::Approx(2 * micro_batches));
   CHECK(broadcast == doctest::Approx(micro_batches * (4 + 2) * wide));
   CHECK(sums == doctest::Approx(5 * micro_batches));
+  // A ring of eight sends each byte to be summed 2 * 7 / 8 times.
+  const double summable = (2 + 2) * wide + 3 * 4 * static_cast<double>(problem.training.seq);
+  CHECK(summed == doctest::Approx(micro_batches * summable * 2 * 7 / 8));
   CHECK(exposed == doctest::Approx(spread.terms.tp.value));
   CHECK(exposed > 0);
   problem.training.stack.vocab_barriers = 0;

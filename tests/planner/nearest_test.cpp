@@ -71,6 +71,23 @@ TEST_CASE("a prime number of GPUs: neighbours and batches that divide") {
     if (const int gpus = suggested(line, "--gpus"); gpus > 0) CHECK(search(llama_70b(gpus)).has_value());
 }
 
+TEST_CASE("a length that context ranks do not divide: neighbours that they do") {
+  Problem problem = llama_70b(64);
+  problem.framework = Framework::None;
+  problem.training.seq = 8191, problem.fixed.cp = 4;
+  const Error error = explain_no_layout(problem, find_layouts(problem));
+  int lengths = 0;
+  for (const std::string& line : error.help)
+    if (const int seq = suggested(line, "--seq"); seq > 0) {
+      Problem changed = problem;
+      changed.training.seq = seq;
+      CHECK(seq % 8 == 0);
+      CHECK(search(changed).has_value());
+      ++lengths;
+    }
+  CHECK(lengths >= 1);
+}
+
 TEST_CASE("two GPUs that share nothing of a job: one of them is offered") {
   Problem problem;
   problem.model = oracle::dense_model(2, 1024, 1, 1, 2048, 1000);

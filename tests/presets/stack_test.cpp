@@ -15,7 +15,8 @@ TEST_CASE("a release is found in the words that software calls itself by") {
     StackRelease release;
   };
   const Case cases[] = {{"26.04", {26, 4, 0}},        {"26.06.01", {26, 6, 1}},    {"dgxc-25.05.05", {25, 5, 5}},
-                        {"main-2026-08", {26, 8, 0}}, {"nemo:25.11", {25, 11, 0}}, {"dgxc-24.11.1", {24, 11, 1}}};
+                        {"main-2026-08", {26, 8, 0}}, {"nemo:25.11", {25, 11, 0}}, {"dgxc-24.11.1", {24, 11, 1}},
+                        {"20.01", {20, 1, 0}},        {"40.12", {40, 12, 0}}};
   for (const Case& c : cases) {
     CAPTURE(std::string(c.word));
     const auto release = read_stack_release(c.word);
@@ -23,7 +24,8 @@ TEST_CASE("a release is found in the words that software calls itself by") {
     CHECK(*release == c.release);
     CHECK(read_stack_release(stack_release_text(*release)) == release);
   }
-  for (const char* word : {"", "core-r0.8.0", "v0.6", "26", "26.13", "26.4", "newest", "99999999999999.01", "1.26.04"})
+  for (const char* word :
+       {"", "core-r0.8.0", "v0.6", "26", "26.13", "26.4", "newest", "99999999999999.01", "1.26.04", "19.12", "41.01"})
     CHECK_FALSE(read_stack_release(word).has_value());
   CHECK(StackRelease{26, 4, 0} < StackRelease{26, 4, 1});
   CHECK(StackRelease{25, 11, 0} < StackRelease{26, 2, 0});
