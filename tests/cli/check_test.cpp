@@ -167,6 +167,24 @@ TEST_CASE("recompute that was dropped") {
   CHECK(failed.out.find("cause: recompute full -> none (b.yaml:6): activations +") != std::string::npos);
 }
 
+TEST_CASE("a preset that is another than the baseline's is a cause, and one that is the same is none") {
+  const Folder folder;
+  const std::string limits = "  memory.peak: at most 50 GiB\n";
+  folder.write("b.yaml", budget("tp1,pp2,mb2,zero1,recompute=full", limits));
+  const std::string main = run({"check", "--budget", "b.yaml", "--json"}).out, digest = "\"digest\": \"sha256:";
+  REQUIRE(main.find(digest) != std::string::npos);
+  std::string earlier = main;
+  char& first = earlier[main.find(digest) + digest.size()];
+  first = first == '0' ? '1' : '0';
+  folder.write("b.yaml", budget("tp1,pp2,mb2,zero1", limits));
+  for (const bool same : {true, false}) {
+    folder.write("main.json", same ? main : earlier);
+    const Ran failed = run({"check", "--budget", "b.yaml", "--baseline", "main.json"});
+    CHECK(failed.status == 1);
+    CHECK((failed.out.find("its earlier preset -> its preset now") == std::string::npos) == same);
+  }
+}
+
 TEST_CASE("a launch file that states too little") {
   const Folder folder;
   folder.write("train.sh", "torchrun pretrain_gpt.py --micro-batch-size 1 --tensor-model-parallel-size 2\n");

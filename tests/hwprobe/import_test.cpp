@@ -185,6 +185,9 @@ TEST_CASE("what is no result says so and adds nothing") {
   CHECK(problem(one, "x").find("1 wrong results") != std::string::npos);
   CHECK(problem("{\"results\": 3}", "x.json").find("no JSON report") != std::string::npos);
   CHECK(problem("{\"nvbandwidth\": 3}", "x.json").find("no JSON report") != std::string::npos);
+  for (const char* cases : {"", "\"testcases\": 3", "\"testcases\": []", "\"testcases\": {}"})
+    CHECK(problem(fmt::format("{{\"nvbandwidth\": {{{}}}}}", cases), "x.json").find("lists no `testcases`") !=
+          std::string::npos);
   CHECK(problem("# algbw busbw\n  8  2  float  sum  -1  3.0  0.0  0.0  0\n", "all_reduce").find("lists 0 rank") !=
         std::string::npos);
   std::string text = table("all_reduce_perf", "sum", 1.75);

@@ -42,6 +42,8 @@ TEST_CASE("one wild sample moves neither median nor spread") {
 TEST_CASE("an operation of several ranks takes as long as its slowest rank") {
   const std::vector<std::vector<double>> ranks{{1, 2, 3}, {2, 1, 1}, {}, {1, 1, 4, 9}};
   CHECK(slowest_rank(ranks) == std::vector<double>{2, 2, 4});
+  // What one rank has no sample of was measured by some alone.
+  CHECK(slowest_rank({{{1, 2, 3}, {2, 1}}}) == std::vector<double>{2, 2});
 }
 
 TEST_CASE("two heaps are seen, one wide heap is not") {

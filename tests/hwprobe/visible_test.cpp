@@ -69,6 +69,10 @@ TEST_CASE("a variable that leaves no GPU is the reason why there is none") {
   keep_visible(machine, [](std::string_view) { return std::optional<std::string>("9"); });
   CHECK(machine.gpus.empty());
   CHECK(machine.no_gpu == "CUDA_VISIBLE_DEVICES=`9` leaves none of the 4 GPUs that the driver lists");
+  machine = node();
+  machine.gpus.resize(1);
+  keep_visible(machine, [](std::string_view) { return std::optional<std::string>("9"); });
+  CHECK(machine.no_gpu == "CUDA_VISIBLE_DEVICES=`9` leaves none of the 1 GPU that the driver lists");
 }
 
 TEST_CASE("lists of processors") {

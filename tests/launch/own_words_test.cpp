@@ -92,10 +92,12 @@ TEST_CASE("a path into axolotl's image means the file that the image holds, and 
     CHECK(names(job(path).unused, "axolotl's own deepspeed_configs"));
   }
   CHECK(job("axolotl/deepspeed_configs/zero2.json").training->offload.optimizer > 0);
-  CHECK(error_of("config.yml",
-                 "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 4096\nmicro_batch_size: 2\n"
-                 "deepspeed: my_configs/zero3.json\n",
-                 on(8)) == "missing_file");
+  for (const char* other : {"my_configs/zero3.json", "my_deepspeed_configs/zero3.json", "deepspeed_configs/zero9.json"})
+    CHECK(error_of("config.yml",
+                   fmt::format("base_model: meta-llama/Llama-3.1-8B\nsequence_len: 4096\nmicro_batch_size: 2\n"
+                               "deepspeed: {}\n",
+                               other),
+                   on(8)) == "missing_file");
 }
 
 TEST_CASE("OLMo's experts are those of its keys, each as wide as half of what they state") {

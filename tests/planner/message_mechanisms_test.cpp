@@ -9,6 +9,7 @@
 #include "oracle/random_problem.hpp"
 #include "planner/estimate.hpp"
 #include "planner/small_job.hpp"
+#include "planner/spread_ends.hpp"
 
 using namespace plan;
 using namespace plan::small;
@@ -42,10 +43,10 @@ TEST_CASE("stages that share embedding and head send each other what is as wide 
   const Estimate spread = estimate(problem, layout);
   const double micro_batches = static_cast<double>(problem.training.global_batch);
   const double wide = static_cast<double>(problem.training.seq * problem.model.hidden);
-  double broadcasts = 0, sums = 0, broadcast = 0, summed = 0, exposed = 0;
+  double broadcasts = 0, sums = 0, broadcast = 0, summed = 0, exposed = 0, time = 0;
   for (const Communication& row : spread.communication) {
     if (row.axis != Axis::Tp) continue;
-    exposed += row.exposed.value;
+    exposed += row.exposed.value, time += row.time.value;
     if (row.op == Collective::AllReduce) sums += row.count, summed += static_cast<double>(row.per_step.value);
     if (row.op == Collective::Broadcast) {
       broadcasts += row.count;
@@ -62,6 +63,8 @@ TEST_CASE("stages that share embedding and head send each other what is as wide 
   CHECK(summed == doctest::Approx(micro_batches * summable * 2 * 7 / 8));
   CHECK(exposed == doctest::Approx(spread.terms.tp.value));
   CHECK(exposed > 0);
+  const SpreadMessages one = spread_messages(problem, layout);
+  CHECK(time == doctest::Approx(micro_batches * (one.forward + one.backward).value));
   problem.training.stack.vocab_barriers = 0;
   CHECK(estimate(problem, layout).terms.tp.value == 0);
 }
