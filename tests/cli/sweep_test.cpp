@@ -43,6 +43,14 @@ using Words = std::vector<std::string>;
 
 }  // namespace
 
+TEST_CASE("what nobody stated and is another at every model is said with the model") {
+  const checks::Ran ran = checks::run({"sweep", "--model", "qwen3-0.6b,llama3.2-1b", "--gpus", "8,16"});
+  REQUIRE(ran.status == 0);
+  std::string text = ran.out;
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  CHECK(text.find("seq 4096 at qwen3-0.6b, 8192 at   llama3.2-1b") != std::string::npos);
+}
+
 TEST_CASE("ranges double to their end, lists are sorted, factors keep their x") {
   CHECK(texts(read_sweep_values("--gpus", "256..65536", false).value()).size() == 9);
   CHECK(texts(read_sweep_values("--gpus", "8..48", false).value()) == Words{"8", "16", "32", "48"});
