@@ -171,7 +171,8 @@ TEST_CASE("B, G and T behind a value are powers of 1000; K and M are asked about
   }
   for (const auto& [typed, number] :
        {std::pair{"=70 billion", 70e9}, {":7", 7.0}, {"7", 7.0}, {"=1,024", 1024.0}, {"=5 %", 0.05}}) {
-    CAPTURE(std::string(typed));
+    const std::string shown = typed;
+    CAPTURE(shown);
     const std::vector<std::string> meant = written(run({"formula", "zero1", "--set", symbol + typed}).err, "--set ");
     REQUIRE(meant.size() == 1);
     CHECK(value_of(meant[0]) == doctest::Approx(number));

@@ -79,7 +79,8 @@ TEST_CASE("a range or a list in other signs is proposed in those that a sweep ta
     for (const auto& [typed, meant] : {std::pair{range, fmt::format("{}..{}", low, high)},
                                        {fmt::format("{}..{}", high, low), fmt::format("{}..{}", low, high)},
                                        {list, fmt::format("{},{},{}", low, high, third)}}) {
-      CAPTURE(typed);
+      const std::string& values = typed;
+      CAPTURE(values);
       const Ran refused = checks::run({"sweep", "--model", "1b", "--gpus", typed});
       CHECK(refused.status == 2);
       CHECK(shown(proposed(refused.err)) == "--gpus " + meant);
@@ -154,7 +155,8 @@ TEST_CASE("Cloud TPU's types count TensorCores up to v4 and for v5p, and chips o
                                           {"v5litepod-256", 256, "tpu-v5e"},
                                           {"v5e-16", 16, "tpu-v5e"},
                                           {"tpu-v6e-64", 64, "tpu-v6e"}}) {
-    CAPTURE(std::string(type));
+    const std::string name = type;
+    CAPTURE(name);
     const std::optional<CountedGpus> read = counted_gpus(type, store);
     REQUIRE(read);
     CHECK(read->gpus == chips);

@@ -98,7 +98,8 @@ TEST_CASE("what is no quantity says why") {
                                         {"$2.50/h", Dimension::Price},
                                         {"3 USD/hour", Dimension::Price},
                                         {"700 watts", Dimension::Power}}) {
-    CAPTURE(text);
+    const std::string written = text;
+    CAPTURE(written);
     const plan::ParsedQuantity read = parse_quantity(text, dimension);
     REQUIRE_FALSE(read);
     REQUIRE_FALSE(read.instead.empty());
