@@ -51,19 +51,21 @@ std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOption
   if (auto tpus = tpu_slice(low)) return tpus;
   std::string_view kind = low;
   std::int64_t gpus = 1;
-  bool counted = false;
   // In front a number that a sign parts from the rest, and before it that of nodes.
   for (std::size_t end = 0; (end = kind.find_first_of(" x*:\t-")) < kind.size();) {
     const std::optional<int> count = gpus_of(kind.substr(0, end));
     if (!count || (gpus *= *count) > kMostRanks) break;
-    kind = trim(kind.substr(end + 1), kBetween), counted = true;
-  }
-  if (counted)
+    kind.remove_prefix(std::min(kind.find_first_not_of(kBetween, end + 1), kind.size()));  // a name may end with an x
     if (auto found = known(gpus, kind, store)) return found;
+  }
   kind = low;  // a name of digits alone is no number in front
   const std::size_t sign = kind.find_last_of(kBetween);
   const std::optional<int> behind = sign == std::string_view::npos ? std::nullopt : gpus_of(kind.substr(sign + 1));
-  return behind ? known(*behind, trim(kind.substr(0, sign), kBetween), store) : std::nullopt;
+  if (!behind) return std::nullopt;
+  constexpr std::string_view kSigns = " *:\t";
+  kind = trim(kind.substr(0, sign), kSigns);
+  if (auto found = known(*behind, kind, store)) return found;
+  return kind.ends_with('x') ? known(*behind, trim(kind.substr(0, kind.size() - 1), kSigns), store) : std::nullopt;
 }
 
 }  // namespace plan
