@@ -41,6 +41,7 @@ TEST_CASE("a GPU is known by each of its names, wherever Slurm has a place for i
   CHECK(names > 60);
   CHECK(read("#SBATCH --gres=gpu:nvidia_h100_80gb_hbm3:4") == "h100-sxm");
   CHECK(read("#SBATCH --gres=gpu:nvidia_a100-sxm4-80gb:4") == "a100-sxm-80gb");
+  CHECK(read("#SBATCH --gres=gpu:tesla_t4:4") == "t4");
   CHECK(read("#SBATCH --constraint=a100|h100") == "");
   // Sites shorten the memory, and add words of their own.
   CHECK(read("#SBATCH --constraint=a100_80g") == "a100-sxm-80gb");
@@ -56,7 +57,7 @@ TEST_CASE("a GPU is known by each of its names, wherever Slurm has a place for i
 
 TEST_CASE("a part of a GPU and a model without a preset must be named, a label of the cluster's own is told") {
   for (const char* word :
-       {"nvidia_h100_80gb_hbm3_3g.40gb", "a100_1g.5gb", "h200_2g.35gb", "tesla_t4", "p100", "gtx_1080_ti"}) {
+       {"nvidia_h100_80gb_hbm3_3g.40gb", "a100_1g.5gb", "h200_2g.35gb", "quadro_rtx_8000", "p100", "gtx_1080_ti"}) {
     CAPTURE(word);
     const LaunchJob job = job_of("run.sh", script(std::string("#SBATCH --gres=gpu:") + word + ":4"));
     CHECK(job.gpu.empty());
