@@ -32,6 +32,25 @@ Problem started(const std::vector<LaunchFile>& files, const Plan& plan) {
   return *problem;
 }
 
+struct Written {
+  Plan plan;
+  std::vector<LaunchFile> files{};
+};
+
+/// The first of twenty random layouts that the format can say; counts those before it.
+std::optional<Written> first_written(const LaunchFormat& format, const Problem& problem, std::mt19937& random,
+                                     int& refused) {
+  for (int draw = 0; draw < 20; ++draw) {
+    const std::optional<Layout> layout = random_layout(problem, random);
+    if (!layout) continue;
+    Plan plan = plan_layout(problem, *layout).value();
+    if (Result<std::vector<LaunchFile>> files = write_launch(format.name, plan, {}))
+      return Written{std::move(plan), std::move(*files)};
+    ++refused;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 TEST_CASE("an edited model is never written as the published one of its name") {
@@ -44,19 +63,12 @@ TEST_CASE("an edited model is never written as the published one of its name") {
       CAPTURE(name);
       Problem problem = problem_of(name, 16, Precision::Bf16, format.framework, "dgx-h100");
       problem.training.global_batch = 64;
-      const Model published = problem.model;
       problem.model.layers.resize(problem.model.layers.size() - 2);
       if (!lacks(framework_row(format.framework), problem).empty()) continue;
-      for (int draw = 0; draw < 20; ++draw) {
-        const std::optional<Layout> layout = random_layout(problem, random);
-        if (!layout) continue;
-        const Plan plan = plan_layout(problem, *layout).value();
-        const Result<std::vector<LaunchFile>> files = write_launch(format.name, plan, {});
-        ++(files ? described : refused);
-        if (!files) continue;
-        CHECK(started(*files, plan).model.depth() == problem.model.depth());
-        break;
-      }
+      const std::optional<Written> written = first_written(format, problem, random, refused);
+      if (!written) continue;
+      ++described;
+      CHECK(started(written->files, written->plan).model.depth() == problem.model.depth());
     }
   }
   CHECK(described >= 8);
@@ -68,29 +80,24 @@ TEST_CASE("files that name a checkpoint start what was planned, in its time and 
   for (const LaunchFormat& format : launch_formats()) {
     if (format.write == nullptr || format.recognise == nullptr || !format.checkpoint) continue;
     CAPTURE(format.name);
-    int written = 0;
+    int written = 0, refused = 0;
     for (const PresetEntry& entry : list_presets(PresetKind::Model, StoreOptions{})) {
       if (random() % 8 != 0 && entry.name != "opt-1.3b") continue;
       CAPTURE(entry.name);
       Problem problem = problem_of(entry.name.c_str(), 16, Precision::Bf16, format.framework, "dgx-h100");
       problem.training.global_batch = 64;
       if (!lacks(framework_row(format.framework), problem).empty()) continue;
-      for (int draw = 0; draw < 20; ++draw) {
-        const std::optional<Layout> layout = random_layout(problem, random);
-        if (!layout) continue;
-        const Plan plan = plan_layout(problem, *layout).value();
-        const Result<std::vector<LaunchFile>> files = write_launch(format.name, plan, {});
-        if (!files) continue;
-        ++written;
-        const Problem read = started(*files, plan);
-        CHECK(read.training.dropout == plan.problem.training.dropout);
-        const Plan again = plan_layout(read, complete_layout(read)).value();
-        INFO(files->back().text);
-        CHECK(again.best.step_time.value == doctest::Approx(plan.best.step_time.value).epsilon(1e-4));
-        CHECK(static_cast<double>(again.best.peak.value) ==
-              doctest::Approx(static_cast<double>(plan.best.peak.value)).epsilon(1e-4));
-        break;
-      }
+      const std::optional<Written> one = first_written(format, problem, random, refused);
+      if (!one) continue;
+      ++written;
+      const Plan& plan = one->plan;
+      const Problem read = started(one->files, plan);
+      CHECK(read.training.dropout == plan.problem.training.dropout);
+      const Plan again = plan_layout(read, complete_layout(read)).value();
+      INFO(one->files.back().text);
+      CHECK(again.best.step_time.value == doctest::Approx(plan.best.step_time.value).epsilon(1e-4));
+      CHECK(static_cast<double>(again.best.peak.value) ==
+            doctest::Approx(static_cast<double>(plan.best.peak.value)).epsilon(1e-4));
     }
     CHECK(written >= 5);
   }
