@@ -25,6 +25,39 @@ void keep_longer(V& longest, const V& other) {
   if (value_of(other) > value_of(longest)) longest = other;
 }
 
+/// How a bucket's communication hides in an interleaved pipeline: chunks reduce (and fetch) one by one, aligned over
+/// the ranks, so that all but the last hide under the others' micro-batches, which pass group by group.
+template <class V>
+struct Hiding {
+  V tax;          ///< what hidden time costs of itself
+  double last;    ///< share of the buckets that nothing but the slack follows: the last chunk's
+  double others;  ///< passes beside which the rest hides
+
+  /// Exposed part of `comm`, seconds, beside passes of `pass` seconds each and `slack` seconds at the end.
+  SecondsOf<V> exposed(const SecondsOf<V>& comm, const SecondsOf<V>& pass, const SecondsOf<V>& slack,
+                       bool overlap) const {
+    using Time = SecondsOf<V>;
+    if (!overlap) return comm;
+    const Time early = smaller((1 - last) * comm, others * pass);
+    const Time hidden = early + smaller(comm - early, slack);
+    return comm - hidden + tax * hidden;
+  }
+  /// ZeRO-2 reduces after every pass, each but the last beside the next one's backward.
+  SecondsOf<V> repeated(const SecondsOf<V>& once, const SecondsOf<V>& backward, const V& passes) const {
+    return (passes - 1.0) * larger(tax * once, once - backward);
+  }
+};
+
+/// Work of the ranks before one in the pipeline: its slack, since it is waited for only when they are done.
+struct EarlierRanks {
+  Seconds forward, backward;
+
+  void add(const Segment& segment, const StageCost& cost, int vp) {
+    forward += segment.ranks * cost.forward.total() / vp;
+    backward += segment.ranks * cost.backward() / vp;
+  }
+};
+
 }  // namespace
 
 /// ZeRO-3: the next block's gather hides under this block's compute, forward and backward.
@@ -51,31 +84,21 @@ template <class V, class PriceOf>
 ExposedSharding<SecondsOf<V>> Evaluator::exposed_law(const Layout& layout, const PriceOf& price_of) const {
   using Time = SecondsOf<V>;
   const Stack& stack = problem_.training.stack;
-  const V tax = tax_of<V>(problem_);
-  // Interleaved chunks reduce (and fetch) one by one, aligned over the ranks: all but the last hide under the others'
-  // micro-batches, which pass group by group.
   const bool by_chunk = schedule_row(layout.schedule).passes == Passes::EachGroup;
-  const double last = by_chunk ? 1.0 / layout.vp : 1.0, others = by_chunk ? (1 - last) * pipeline_.group : 0;
-  const auto expose = [&](const Time& comm, const Time& pass, const Time& slack, bool overlap) {
-    if (!overlap) return comm;
-    const Time early = smaller((1 - last) * comm, others * pass);
-    const Time hidden = early + smaller(comm - early, slack);
-    return comm - hidden + tax * hidden;
-  };
+  const double last = by_chunk ? 1.0 / layout.vp : 1.0;
+  const Hiding<V> hiding{tax_of<V>(problem_), last, by_chunk ? (1 - last) * pipeline_.group : 0};
   const V passes = symbol<V>("n", passes_, "passes of a step", "schedule");
   ExposedSharding<Time> worst;
-  Seconds before_forward, before_backward;  // work of earlier ranks: slack before this rank is waited for
+  EarlierRanks earlier;
   auto holder = placement_->holders.begin();
   for (const Segment& segment : placement_->segments) {
     const auto content = static_cast<std::size_t>(segment.content);
     const StageCost& cost = stage_costs_[content];
+    const EarlierRanks before = earlier;
+    earlier.add(segment, cost, layout.vp);
     if (cells_.empty()) {  // of ranks that do the same the first has the least slack, rank 0 apart
       if (holder == placement_->holders.end()) break;
-      if (holder->first != segment.first) {
-        before_forward += segment.ranks * cost.forward.total() / layout.vp;
-        before_backward += segment.ranks * cost.backward() / layout.vp;
-        continue;
-      }
+      if (holder->first != segment.first) continue;
       ++holder;
     }
     const ShardingPrice<Time>& price = price_of(content);
@@ -95,12 +118,12 @@ ExposedSharding<SecondsOf<V>> Evaluator::exposed_law(const Layout& layout, const
     const Time forward =
         symbol<Time>("f", cost.forward.total(), "seconds of the stage's forward pass", "plan explain compute");
     const bool first = segment.first == 0;
-    const Time reduce_slack = symbol<Time>("s_r", first ? 0.9 * last * cost.backward() : before_backward,
+    const Time reduce_slack = symbol<Time>("s_r", first ? 0.9 * last * cost.backward() : before.backward,
                                            "seconds of backward passes that it runs beside", "schedule");
-    const Time gather_slack = symbol<Time>("s_g", first ? 0.9 * last * cost.forward.total() : before_forward,
+    const Time gather_slack = symbol<Time>("s_g", first ? 0.9 * last * cost.forward.total() : before.forward,
                                            "seconds of forward passes that it runs beside", "schedule");
     const auto repeated = [&](const Time& once) {
-      return stack.reduces_once ? Time(0.0) : (passes - 1.0) * larger(tax * once, once - backward);
+      return stack.reduces_once ? Time(0.0) : hiding.repeated(once, backward, passes);
     };
     Time reduce = price.reduce, gather = price.gather, besides = own.zero == 2 ? repeated(reduce) : Time(0.0);
     if constexpr (std::is_same_v<V, double>)
@@ -112,10 +135,8 @@ ExposedSharding<SecondsOf<V>> Evaluator::exposed_law(const Layout& layout, const
           continue;
         }
       }
-    keep_longer(worst.reduce, besides + expose(reduce, backward, reduce_slack, stack.overlap_grad_reduce));
-    keep_longer(worst.gather, expose(gather, forward, gather_slack, stack.overlap_param_gather));
-    before_forward += segment.ranks * cost.forward.total() / layout.vp;
-    before_backward += segment.ranks * cost.backward() / layout.vp;
+    keep_longer(worst.reduce, besides + hiding.exposed(reduce, backward, reduce_slack, stack.overlap_grad_reduce));
+    keep_longer(worst.gather, hiding.exposed(gather, forward, gather_slack, stack.overlap_param_gather));
   }
   return worst;
 }
