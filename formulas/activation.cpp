@@ -77,11 +77,16 @@ V kept_beside_products(const LayerSizes<V>& n, const V& core) {
 }
 
 /// A token's outputs of the first, third, ... matrix product, the layer's input and the attention kernel's output.
+/// Where tensor ranks share the sequence, the last product of a dense FFN is whole before it is scattered, and what the
+/// mixer's and the FFN's scatter leave is kept too.
 template <class V>
 V kept_by_ops(const LayerSizes<V>& n, const V& total, const V& core) {
   const Layer& layer = n.layer;
   if (!ops_keep_products(n.precision)) return smaller(total, kept_beside_products(n, core));
-  V elements = 2 * n.hidden / n.r;  // input, and output of the last product
+  const bool scatters = n.layout.sequence_parallel && n.layout.tp > 1;
+  const V part = n.hidden / n.r;
+  V elements = part + (scatters && layer.ffn == Ffn::Dense ? n.hidden : part);  // input, output of the last product
+  if (scatters) elements = elements + 2 * part;
   if (layer.mixer == Mixer::Attention)
     elements = elements + (2 * q_on_rank(layer.attention, n.t) + kv_on_rank(layer.attention, n.t));
   if (layer.ffn == Ffn::Dense)
