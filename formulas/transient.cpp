@@ -78,12 +78,14 @@ V moe_backward(const LayerSizes<V>& n) {
   return n.element * (shard(n) + routed_rows(n) * (routed_width(n) + inner));
 }
 
-/// Incoming gradient, gradient of the activation's input.
+/// Incoming gradient, gradient of the activation's input. Where a linear keeps what it gathered, its gradient comes
+/// whole from the sequence's ranks too.
 template <class V>
 V dense_backward(const LayerSizes<V>& n) {
   const DenseShape& shape = n.layer.dense;
   const V width = symbol<V>("f", shape.width, "width of the FFN", "model");
-  return n.element * (shard(n) + n.tokens * width * gates<V>(shape.gated) / n.t);
+  const V incoming = n.training.stack.keeps_gathered ? n.tokens * n.hidden : shard(n);
+  return n.element * (incoming + n.tokens * width * gates<V>(shape.gated) / n.t);
 }
 
 /// FlashAttention-2's fp32 dQ (rows padded to 128) and softmax sums, gradients of output, q, k and v,
@@ -165,9 +167,9 @@ void fill_loss(HeadMemoryOf<BytesOf<V>>& out, BytesOf<V>& gradient, const RankSi
       break;
     case CrossEntropy::Chunked:
       constexpr double kChunks = 8;
-      out.loss = (stack.fused_pointwise ? 2 * e : Held(eager_loss_bytes(1))) * logits / kChunks;
+      out.loss = (stack.fused_pointwise ? 2 * e : e + Held(eager_loss_bytes(1))) * logits / kChunks;
       out.loss = out.loss + fp32 * shard(n);  // gradient of the head's input, in fp32
-      gradient = out.loss;
+      gradient = 2 * e * logits / kChunks + fp32 * shard(n);
       break;
   }
 }
@@ -181,8 +183,10 @@ HeadMemoryOf<BytesOf<V>> head_of(const RankSizes<V>& n) {
   const V logits = split ? n.tokens * rows : n.tokens * rows * n.t;
   const Held e(n.element);
   HeadMemoryOf<Held> out;
-  if (layout.sequence_parallel) out.resident = e * (n.tokens * n.hidden);
-  out.saved = 2 * e * shard(n) + Held(n.model.norm == Norm::Layer ? 8.0 : 4.0) * n.tokens / n.r;
+  const bool gathers = layout.sequence_parallel && layout.tp > 1, keeps = n.training.stack.keeps_gathered;
+  if (gathers && !keeps) out.resident = e * (n.tokens * n.hidden);
+  out.saved = e * shard(n) + e * (gathers && keeps ? n.tokens * n.hidden : shard(n)) +
+              Held(n.model.norm == Norm::Layer ? 8.0 : 4.0) * n.tokens / n.r;
   Held gradient(0.0);
   fill_loss(out, gradient, n, logits);
   if (!split && layout.tp > 1) {

@@ -127,6 +127,7 @@ std::vector<ShardedMemory> least_states(const Problem& problem, const Layout& fa
     blocks[kind] = layer.dense_parameters + layer.expert_parameters;
   }
   sums.block = mean_of_largest(whole, family, fewest, blocks);
+  sums.fresh_grads = RealBytes();  // which depends on the micro-batch, and states known for one serve all
   Layout layout = family;
   layout.schedule = Schedule::OneFOneB;  // the rank of a DualPipe holds twice the weights
   const StageContent no_ends{};

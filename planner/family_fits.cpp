@@ -15,6 +15,9 @@ void lower(ActivityMemory& least, const ActivityMemory& other) {
   least.forward = std::min(least.forward, other.forward);
   least.backward = std::min(least.backward, other.backward);
   least.at_head = std::min(least.at_head, other.at_head);
+  least.but_one = std::min(least.but_one, other.but_one);
+  least.of_two = std::min(least.of_two, other.of_two);
+  least.of_one = std::min(least.of_one, other.of_one);
   least.embedding = std::min(least.embedding, other.embedding);
   least.embedding_transient = std::min(least.embedding_transient, other.embedding_transient);
 }

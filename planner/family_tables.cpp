@@ -19,11 +19,14 @@ void lower(ShardedMemory& least, const ShardedMemory& other) {
   least.communication = std::min(least.communication, other.communication);
   least.forward = std::min(least.forward, other.forward);
   least.backward = std::min(least.backward, other.backward);
+  least.next_backward = std::min(least.next_backward, other.next_backward);
+  least.last_backward = std::min(least.last_backward, other.last_backward);
   least.head = std::min(least.head, other.head);
   least.head_reduced = std::min(least.head_reduced, other.head_reduced);
   least.late_grads = std::max(least.late_grads, other.late_grads);  // what is not there yet lowers the peak
   least.embedding = std::min(least.embedding, other.embedding);
   least.embedding_late = std::max(least.embedding_late, other.embedding_late);
+  least.second_late = std::max(least.second_late, other.second_late);
   least.step = std::min(least.step, other.step);
   least.resident = std::min(least.resident, other.resident);
 }

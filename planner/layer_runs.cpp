@@ -32,13 +32,17 @@ void add_states(ShardedMemory& sum, const ShardedMemory& part, bool stay_whole) 
   sum.weights += part.weights, sum.grads += part.grads, sum.optimizer += part.optimizer;
   merge(sum.forward, part.forward), merge(sum.backward, part.backward), merge(sum.head, part.head);
   merge(sum.head_reduced, part.head_reduced), merge(sum.embedding, part.embedding);
+  merge(sum.next_backward, part.next_backward), merge(sum.last_backward, part.last_backward);
   sum.pool = std::max(sum.pool, part.pool);
-  sum.late_grads += part.late_grads, sum.embedding_late += part.embedding_late;
+  sum.late_grads += part.late_grads, sum.embedding_late += part.embedding_late, sum.second_late += part.second_late;
   sum.step += part.step, sum.flat += part.flat;
   sum.resident = std::max(sum.resident, part.resident);
 }
 
+/// Runs are added front to back: the last one's last layer is the first whose backward pass is done.
 void add_activity(ActivityMemory& sum, const ActivityMemory& run) {
+  sum.but_one = sum.activations + run.but_one;
+  if (sum.of_one == RealBytes()) sum.of_one = run.of_one, sum.of_two = run.of_two;
   sum.at_head += run.has_head ? run.at_head : run.activations, sum.activations += run.activations,
       sum.embedding += run.embedding;
   sum.forward = std::max(sum.forward, run.forward), sum.backward = std::max(sum.backward, run.backward);

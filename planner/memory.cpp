@@ -100,6 +100,42 @@ EndMemory spread(EndMemory ends, int stages) {
   return ends;
 }
 
+/// Bytes that the 16-bit gradients of a layer's weights add to the most that its backward pass needs without them.
+/// fully_shard reduces them together once the layer is done; until then they pile up while activations are freed. The
+/// most may be there when the FFN's last product has its gradient, at the FFN's end, in the mixer or at its end. At
+/// either end a layer holds what came in, its gradient, and that of a product before they are summed; the FFN also what
+/// its last gradient is made of.
+RealBytes fresh_grads(const Model& model, const Layer& layer, const Training& training, const Layout& layout,
+                      const LayerTransient& transient, const LayerLedger& ledger) {
+  if (training.adapters()) {
+    const RankParameters own = adapter_parameters(model, layer, training.lora, layout.tp, layout.ep, layout.etp);
+    return RealBytes(2 * own.total());
+  }
+  double ffn = 0, last = 0, mixer = 0, mixer_last = 0;
+  for (const Weight& w : layer_weights(model, layer)) {
+    if (!w.matrix()) continue;
+    const double held = w.expert() ? static_cast<double>(layer.moe.experts) / layout.ep : 1;
+    const double elements = held * w.rows_on_rank(layout.tp, layout.etp) * w.columns_on_rank(layout.tp, layout.etp);
+    if (w.part == LayerPart::Mixer || w.part == LayerPart::LatentUp)
+      mixer += elements, mixer_last = elements;
+    else
+      ffn += elements, last += w.second ? elements : 0;
+  }
+  const double token = activation_bytes(training.precision) * static_cast<double>(model.hidden);
+  const RealBytes rows = RealBytes(3 * token * rank_tokens(training, layout));
+  const RealBytes in_mixer = transient.attention_backward - ledger.ffn();
+  const bool moe = layer.ffn == Ffn::Moe;
+  const double copies = moe ? static_cast<double>(layer.moe.top_k) : 1;
+  const double width = moe ? static_cast<double>(layer.moe.expert_width) / layout.etp
+                           : static_cast<double>(layer.dense.width) / layout.tp;
+  const RealBytes inner(activation_bytes(training.precision) * width * rank_tokens(training, layout));
+  const RealBytes routed = copies * (rows + inner);
+  const RealBytes with =
+      std::max({transient.ffn_backward + RealBytes(2 * last), routed - ledger.ffn() + RealBytes(2 * ffn),
+                in_mixer + RealBytes(2 * (ffn + mixer_last)), rows - ledger.total() + RealBytes(2 * (ffn + mixer))});
+  return with - std::max(transient.ffn_backward, in_mixer);
+}
+
 /// Megatron shards gradients and weights by its own FSDP, whether the plan is searched or read from its flags.
 StateLayout sharded_states(const Problem& problem) {
   const StateLayout states = problem.training.stack.states;
@@ -151,6 +187,7 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
     // One layer's copies are on their way out, or back in for the layer at work and the one behind it.
     layers_.back().forward_transient = transient.forward + layers_.back().offloaded;
     backward_work_.push_back(std::max(transient.ffn_backward, transient.attention_backward - ledgers_.back().ffn()));
+    layers_.back().fresh_grads = plan::fresh_grads(model, layer, training, layout, transient, ledgers_.back());
     graph_ = std::max(graph_, graph_pool(layer, transient, training.stack.graph_scopes));
   }
   recompute(layout.recompute);
@@ -247,6 +284,7 @@ StageSums MemoryModel::sums(const StageContent& content) const {
     out.forward = std::max(out.forward, layer.forward_transient);
     out.backward = std::max(out.backward, layer.backward_transient);
     out.block = std::max(out.block, layer.dense_parameters + layer.expert_parameters);
+    out.fresh_grads = std::max(out.fresh_grads, layer.fresh_grads);
   }
   if (content.mtp > 0) out.ends += content.mtp * ends_.mtp_parameters;
   const bool embedding = has_embedding(content), head = has_head(content), second_embedding = head && content.mtp > 0;

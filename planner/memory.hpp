@@ -32,6 +32,7 @@ struct LayerMemory {
   RealBytes offloaded{};                   ///< waits in host memory instead, per micro-batch
   RealBytes forward_transient{};           ///< alive only while this layer's forward runs
   RealBytes backward_transient{};          ///< alive only while this layer's backward runs, what it rebuilds included
+  RealBytes fresh_grads{};  ///< 16-bit gradients of its weights, not reduced yet, when backward needs most
 };
 
 /// Memory facts of what lies at the ends of the pipeline: embedding, head, loss and prediction modules.
@@ -89,6 +90,7 @@ struct StageSums {
   double quantised = 0, expert_quantised = 0;  ///< weights that have quantised copies
   double bf16_dense = 0, bf16_expert = 0;      ///< trained ones of layers in bf16 beside others in fp8 or fp4
   double block = 0;                            ///< parameters of the largest layer
+  RealBytes fresh_grads{};                     ///< most of LayerMemory's
   RealBytes saved{}, kept{}, checkpoint{}, largest_saved{};
   RealBytes forward{}, backward{};
   unsigned kinds = 0;
@@ -108,12 +110,15 @@ struct ShardedMemory {
   Bytes weights{}, grads{}, optimizer{}, communication{};
   RealBytes forward{};         ///< weights gathered while a layer's forward runs
   RealBytes backward{};        ///< the same in backward, with the gradients of the block
+  RealBytes next_backward{};   ///< FSDP2: the same once a layer's gradients, and not the head's, are being reduced
+  RealBytes last_backward{};   ///< FSDP2: and in the first layer, beside the embedding
   RealBytes head{};            ///< the same while the loss runs
   RealBytes head_reduced{};    ///< FSDP2: the head's weights, their gradient and what its reduction reads
   RealBytes pool{};            ///< FSDP2: most bytes of the pool that gathers fill on their own stream
   RealBytes late_grads{};      ///< of the gradients, none before the first backward
   RealBytes embedding{};       ///< what is whole while the embedding's gradient appears and is reduced
   RealBytes embedding_late{};  ///< of the gradients, what is not there then
+  RealBytes second_late{};     ///< FSDP2: and in the second layer's backward pass
   RealBytes step{};            ///< what the optimizer step adds
   RealBytes flat{};            ///< of it, in pieces so large that no other memory serves them
   RealBytes resident{};        ///< neither state nor activation, but there at every possible peak
@@ -126,6 +131,9 @@ struct ActivityMemory {
   RealBytes forward{};              ///< alive only in one layer's forward
   RealBytes backward{};             ///< and in its backward, what it rebuilds included
   RealBytes at_head{};              ///< activations when the loss runs
+  RealBytes but_one{};              ///< activations once the last layer's backward pass is done
+  RealBytes of_two{};               ///< activations in the second layer's backward pass
+  RealBytes of_one{};               ///< activations in the first layer's backward pass
   RealBytes embedding{};            ///< activations when the embedding's gradient appears
   RealBytes embedding_transient{};  ///< that gradient and the one that it came from
   bool moe = false, has_head = false, has_embedding = false;
@@ -241,7 +249,10 @@ class MemoryModel {
   bool stays_whole(const Layout& layout) const;
   static RealBytes whole_weights(const StageSums& sums);
   RealBytes unsharded_grads(const Layout& layout, const StageSums& sums) const;
-  void fill_fsdp2(ShardedMemory& memory, const Layout& layout, const StageSums& sums) const;
+  void fill_fsdp2(ShardedMemory& memory, const Layout& layout, const StageContent& content,
+                  const StageSums& sums) const;
+  void fill_fsdp2_backward(ShardedMemory& memory, const Layout& layout, const StageContent& content,
+                           const StageSums& sums) const;
   RealBytes resident_transient(const Layout& layout, int rank, const StageContent& content,
                                const StageSums& sums) const;
   RealBytes gathered_forward(const Layout& layout, const StageSums& sums) const;

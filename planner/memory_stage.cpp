@@ -114,24 +114,19 @@ RealBytes MemoryModel::gathered_forward(const Layout& layout, const StageSums& s
 }
 
 /// What is gathered in the backward pass: this block and the prefetched one, gradients, and the input of the previous
-/// reduce-scatter in the reduction's type, the head's at first.
+/// reduce-scatter in the reduction's type, the head's at first where that is larger.
 RealBytes MemoryModel::gathered_backward(const Layout& layout, const StageContent& content, const StageSums& sums,
                                          RealBytes forward) const {
   const Training& training = problem_->training;
-  const double reduced = content.head ? std::max(sums.block, ends_.head_parameters) : sums.block;
   switch (states_of(layout)) {
-    case StateLayout::Megatron:
+    case StateLayout::Megatron: {
+      const double reduced = content.head ? std::max(sums.block, ends_.head_parameters) : sums.block;
       if (layout.zero == 3) return RealBytes(6 * sums.block + training.grad_bytes * reduced);
       return RealBytes(layout.zero == 2 ? training.grad_bytes * sums.block : 0);
-    case StateLayout::MegatronFsdp: return forward;
-    case StateLayout::Fsdp2: {
-      if (layout.zero < 2) return {};
-      const RealBytes block(2 * sums.block);                       // 16-bit weights of one, or as many gradients
-      if (training.stack.gathers_tensors) return forward + block;  // a block's gradients, each reduced alone
-      const RealBytes weights = stays_whole(layout) ? whole_weights(sums) : 2 * block;
-      const RealBytes whole = unsharded_grads(layout, sums);
-      return weights + block + (whole > RealBytes() ? whole : RealBytes(training.grad_bytes * reduced));
     }
+    case StateLayout::MegatronFsdp: return forward;
+    case StateLayout::Fsdp2:  // by XLA a block's gradients, each reduced alone; by fully_shard see fill_fsdp2
+      return layout.zero >= 2 && training.stack.gathers_tensors ? forward + RealBytes(2 * sums.block) : RealBytes();
     case StateLayout::DeepSpeed:
       if (layout.zero < 2) return {};
       return forward + RealBytes(2 * (layout.zero == 3 ? largest_ : sums.block));
@@ -140,29 +135,58 @@ RealBytes MemoryModel::gathered_backward(const Layout& layout, const StageConten
 }
 
 /// What fully_shard adds at the head: its weights alone while the loss runs, since the last layer is sharded again and
-/// its gather's output is gone; then its gradient, gathered weights and the input of their reduction. Gathers
-/// fill a pool of their own stream, which serves nothing else; sharded gradients appear with the first backward. When
-/// the embedding's gradient is reduced, last of all, no layer is whole any more.
-void MemoryModel::fill_fsdp2(ShardedMemory& memory, const Layout& layout, const StageSums& sums) const {
+/// its gather's output is gone; then its gradient, the input of their reduction and, as it came, the last layer.
+/// Gathers fill a pool of their own stream, which serves nothing else; sharded gradients appear with the first
+/// backward. When the embedding's gradient is reduced, last of all, no layer is whole any more.
+void MemoryModel::fill_fsdp2(ShardedMemory& memory, const Layout& layout, const StageContent& content,
+                             const StageSums& sums) const {
   const Training& training = problem_->training;
   if (training.stack.states != StateLayout::Fsdp2 || layout.zero < 2) return;
   const double head = ends_.head_parameters;
   const RealBytes weights(2 * head), grads = unsharded_grads(layout, sums);
+  const bool once = micro_batches(training.global_batch, layout.dp, layout.micro_batch) <= 1;
   memory.head = grads + (stays_whole(layout) ? whole_weights(sums) : weights);
   if (!training.adapters()) {
-    const RealBytes gradients((2 + training.grad_bytes) * head);
-    memory.head_reduced = memory.head + weights + gradients;
+    memory.head_reduced = grads + (stays_whole(layout) ? whole_weights(sums) : RealBytes(2 * sums.block)) +
+                          RealBytes((2 + training.grad_bytes) * head);
     // Taken in chunks, the loss comes with its backward pass: the head's gradients add up under it.
-    if (training.stack.cross_entropy == CrossEntropy::Chunked) memory.head += gradients;
+    if (training.stack.cross_entropy == CrossEntropy::Chunked) memory.head += RealBytes(training.grad_bytes * head);
   }
   if (!training.stack.gathers_tensors) memory.pool = gather_pool<double>(sums.block, head);
-  if (grads == RealBytes() && !training.adapters()) {  // every gradient but its own is sharded by then
+  if (grads == RealBytes() &&
+      !training.adapters()) {  // every gradient but its own, and every weight, is sharded by then
     const double embedding = ends_.embedding_parameters;
-    memory.embedding = (stays_whole(layout) ? whole_weights(sums) : RealBytes(2 * embedding)) +
-                       RealBytes(training.grad_bytes * embedding);
-    memory.embedding_late = RealBytes(4 * shares_of(layout).dense.grads * embedding);
+    const RealBytes beside = stays_whole(layout) ? whole_weights(sums) : RealBytes(2 * embedding);
+    memory.embedding =
+        (training.stack.gathers_tensors ? beside : RealBytes()) + RealBytes(training.grad_bytes * embedding);
+    if (once) memory.embedding_late = RealBytes(4 * shares_of(layout).dense.grads * embedding);
   }
-  if (micro_batches(training.global_batch, layout.dp, layout.micro_batch) <= 1) memory.late_grads = memory.grads;
+  if (once || grads > RealBytes()) memory.late_grads = memory.grads;
+  if (!training.stack.gathers_tensors) fill_fsdp2_backward(memory, layout, content, sums);
+}
+
+/// What fully_shard has whole in a layer's backward pass: weights of this layer and, as they came, of the one before
+/// it; the layer's fresh gradients; and the input of the reduction that was started last, in its type: the head's at
+/// first, then a layer's. Before the first layer comes the embedding.
+void MemoryModel::fill_fsdp2_backward(ShardedMemory& memory, const Layout& layout, const StageContent& content,
+                                      const StageSums& sums) const {
+  const Training& training = problem_->training;
+  const bool whole = stays_whole(layout), adapters = training.adapters();
+  const RealBytes own(2 * sums.block), grads = unsharded_grads(layout, sums);
+  memory.backward = (whole ? whole_weights(sums) : 2 * own) + sums.fresh_grads;
+  if (grads > RealBytes()) {  // what a backward pass gathered stays until the last micro-batch
+    memory.backward += grads;
+    memory.last_backward = whole_weights(sums) + sums.fresh_grads + grads;
+    return;
+  }
+  const RealBytes reduced =
+      adapters ? training.grad_bytes / 2.0 * sums.fresh_grads : RealBytes(training.grad_bytes * sums.block);
+  const RealBytes embedding(has_embedding(content) ? 2 * ends_.embedding_parameters : 0);
+  memory.next_backward = memory.backward + reduced;
+  const RealBytes layer_grads(adapters ? 0 : 4 * shares_of(layout).dense.grads * sums.block);
+  memory.second_late = std::min(memory.late_grads, memory.embedding_late + 2 * layer_grads);
+  memory.last_backward = (whole ? whole_weights(sums) : own + embedding) + sums.fresh_grads + reduced;
+  if (has_head(content) && !adapters) memory.backward += RealBytes(training.grad_bytes * ends_.head_parameters);
 }
 
 /// One weight as it is gathered.
@@ -198,7 +222,7 @@ ShardedMemory MemoryModel::sharded(const Layout& layout, int rank, const StageCo
   memory.backward = gathered_backward(layout, content, sums, memory.forward);
   memory.head = memory.forward > RealBytes() ? memory.forward + RealBytes(2 * ends_.head_parameters) : RealBytes();
   memory.embedding = memory.backward;
-  fill_fsdp2(memory, layout, sums);
+  fill_fsdp2(memory, layout, content, sums);
   fill_step(memory, layout, sums, shares);
   memory.resident = resident_transient(layout, rank, content, sums);
   return memory;
@@ -245,6 +269,10 @@ ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& c
   const double waiting = head && loss_waits(layout.schedule) ? in_flight - 1 : 0;
   out.activations += waiting * (ends_.head_saved + ends_.logits_saved);
   out.at_head = out.activations + ends_.head_saved;
+  const RealBytes one = held / std::max(1, sums.layers);
+  out.but_one = out.activations - one;
+  out.of_one = std::max(0.0, in_flight - 1) * held + one;
+  out.of_two = sums.layers > 1 ? out.of_one + one : out.of_one;
   out.has_embedding = embedding && !problem_->training.adapters();  // its gradient is dense
   out.embedding = std::max(0.0, in_flight - 1) * held;
   out.embedding_transient = RealBytes(2 * ends_.embedding_parameters) + stale_;
@@ -259,6 +287,15 @@ MemoryModel::Instant MemoryModel::peak(const ShardedMemory& sharded, const Activ
     if (instant.alive() > best.alive()) best = instant;
   };
   consider({"layer backward", activity.activations, activity.backward + sharded.backward, PoolUse::Backward, late});
+  if (sharded.next_backward > RealBytes()) {
+    // Of all layers between the last and the first, one of these two holds most.
+    const RealBytes beside = activity.backward + sharded.next_backward;
+    consider({"next layer backward", activity.but_one, beside, PoolUse::Backward, late});
+    consider({"second layer backward", activity.of_two, beside, PoolUse::Backward, sharded.second_late});
+  }
+  if (sharded.last_backward > RealBytes())
+    consider({"first layer backward", activity.of_one, activity.backward + sharded.last_backward, PoolUse::Embedding,
+              sharded.next_backward > RealBytes() ? sharded.embedding_late : late});
   if (activity.has_head) {
     consider({"loss", activity.at_head, ends_.loss_transient + sharded.head, PoolUse::None, late, ends_.loss_hole});
     consider({"head backward", activity.at_head, ends_.head_backward + sharded.head, PoolUse::None, late});

@@ -177,14 +177,19 @@ Result<Explanation> explain_activations(const Plan& plan, int stage) {
   }
   if (rank.instant == "embedding backward") {
     sum.equation = fmt::format("(held - 1)*{}", each);
+  } else if (rank.instant == "first layer backward" || rank.instant == "second layer backward") {
+    const int behind = rank.instant == "first layer backward" ? 1 : std::min(2, rank.sums.layers);
+    sum.give({"n", static_cast<double>(behind), "layers whose backward pass is still to come", "the moment"});
+    sum.equation = fmt::format("(held - 1)*{} + n*{}/l", each, each);
   } else {
+    const std::string done = rank.instant == "next layer backward" ? " - " + each + "/l" : "";
     if (ends.embedding()) {
       Explanation part = ends.of_embedding();
       sum.give({"e", part.value, part.title, {}});
       sum.parts.push_back(std::move(part));
       each += each.empty() ? "e" : " + e";
     }
-    if (!each.empty()) sum.equation = "held*" + (ends.embedding() ? "(" + each + ")" : each);
+    if (!each.empty()) sum.equation = "held*" + (ends.embedding() ? "(" + each + ")" : each) + done;
     add_ends(sum, plan, rank, ends);
   }
   return explained(fmt::format("activations that stage {} holds at its peak", stage), std::move(sum.equation), value,

@@ -131,7 +131,7 @@ void add_work(ExplainedSum& sum, const Plan& plan, const StageRank& rank, const 
   const bool chunks = plan.problem.training.offload.layers > 0;  // what is on its way is of the stage, not of a layer
   const char* backward = "gradients and rebuilt tensors of one layer";
   const char* forward = "alive while one layer's forward runs";
-  if (rank.instant == "layer backward") {
+  if (rank.instant.ends_with("layer backward")) {
     if (chunks) return sum.add({"b", activity.backward.value, backward, kShapeOrigin});
     if (activity.backward > RealBytes()) add_part(sum, "", named("b", backward_work(plan, rank, activity.backward)));
   } else if (rank.instant == "loss") {
@@ -148,12 +148,17 @@ void add_work(ExplainedSum& sum, const Plan& plan, const StageRank& rank, const 
 
 /// Weights that are whole while it runs.
 void add_gathered(ExplainedSum& sum, const std::string& instant, const ShardedMemory& sharded) {
+  const char* whole = "weights and gradients gathered for it";
   if (instant == "layer backward")
-    sum.add({"w", sharded.backward.value, "weights and gradients gathered for it", kShapeOrigin});
+    sum.add({"w", sharded.backward.value, whole, kShapeOrigin});
+  else if (instant == "next layer backward" || instant == "second layer backward")
+    sum.add({"w", sharded.next_backward.value, whole, kShapeOrigin});
+  else if (instant == "first layer backward")
+    sum.add({"w", sharded.last_backward.value, whole, kShapeOrigin});
   else if (instant == "loss" || instant == "head backward")
     sum.add({"w", sharded.head.value, "weights gathered for it", kShapeOrigin});
   else if (instant == "embedding backward")
-    sum.add({"w", sharded.embedding.value, "weights and gradients gathered for it", kShapeOrigin});
+    sum.add({"w", sharded.embedding.value, whole, kShapeOrigin});
   else
     sum.add({"w", sharded.forward.value, "weights gathered for it", kShapeOrigin});
 }
