@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/launch/format.hpp"
+#include "cli/launch/mason.hpp"
 #include "cli/launch/shell_statements.hpp"
 #include "formulas/words.hpp"
 
@@ -273,6 +274,7 @@ void Follower::record(const std::vector<Text>& words, std::map<std::string, std:
     line = word.line(line);
     command.words.push_back({word.chars, line});
   }
+  start_on_every_node(command);
   script_.commands.push_back(std::move(command));
 }
 

@@ -72,6 +72,24 @@ TEST_CASE("a command on other GPUs is named beside the one that counts") {
   CHECK_FALSE(told("torchrun --nproc_per_node 2 --nnodes 1 evaluate.py\n"));
 }
 
+TEST_CASE("mason.py starts accelerate's processes on each of its nodes") {
+  const Folder files;
+  const auto gpus = [&](const std::string& flags, const std::string& launch) {
+    const std::string script = fmt::format("uv run python mason.py {} -- {} {}\n", flags, launch, kTrains);
+    CAPTURE(script);
+    const Result<LaunchJob> job = files.read("run.sh", "#!/bin/bash\n" + script);
+    REQUIRE(job);
+    return job->gpus;
+  };
+  for (const int nodes : {1, 2, 4, 8, 32})
+    for (const int each : {4, 8}) {
+      const std::string flags = fmt::format("--cluster x --num_nodes {} --gpus {}", nodes, each);
+      CHECK(gpus(flags, fmt::format("accelerate launch --num_processes {}", each)) == nodes * each);
+      // torchrun's nodes stand in its own flags.
+      CHECK(gpus(flags, fmt::format("torchrun --nnodes={} --nproc_per_node={}", nodes, each)) == nodes * each);
+    }
+}
+
 TEST_CASE("a script that submits another which is not there is no job") {
   const std::string header = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\n";
   CHECK(error_of("run.sh", header + "sbatch train.sbatch\n") == "training_not_understood");
