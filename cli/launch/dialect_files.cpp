@@ -161,9 +161,10 @@ bool is_verl(const LaunchSource& source) {
 }
 Result<LaunchJob> read_verl(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   Result<LaunchJob> job = read_all(verl_dialect(), files, facts, [](const LaunchSource& source) -> Result<DialectKeys> {
-    if (is_shell(source)) return keys_of_overrides(source, verl::kActor);
-    Result<DialectKeys> keys = keys_of_yaml(source);
-    if (keys) verl::unwrap(*keys);
+    const bool script = is_shell(source);
+    Result<DialectKeys> keys = script ? keys_of_overrides(source, verl::kActor) : keys_of_yaml(source);
+    if (keys && !script) verl::unwrap(*keys);
+    if (keys) verl::take_lengths_of_rollout(*keys);
     return keys;
   });
   if (job) verl::tell_programs(files, *job);

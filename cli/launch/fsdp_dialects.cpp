@@ -244,6 +244,7 @@ Result<DialectKeys> keys_of(std::span<const LaunchSource> files, std::string_vie
     keys.insert(own->begin(), own->end());
   }
   verl::unwrap(keys);
+  verl::take_lengths_of_rollout(keys);
   interpolate(keys);
   return keys;
 }

@@ -104,6 +104,12 @@ void unwrap(DialectKeys& keys) {
   keys = std::move(own);
 }
 
+void take_lengths_of_rollout(DialectKeys& keys) {
+  for (const auto& [own, data] : {std::pair{"actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"},
+                                  std::pair{"actor_rollout_ref.rollout.response_length", "data.max_response_length"}})
+    if (number_of(keys, own) > 0) keys[data] = keys[own];
+}
+
 std::string_view critic_by_default(const DialectKeys& keys) {
   if (keys.contains("algorithm.adv_estimator") || keys.contains("critic.enable")) return {};
   const auto critic = keys.lower_bound("critic.");

@@ -22,6 +22,8 @@ enum class Engine { Fsdp, Megatron };
 
 /// Takes verl's configuration out of the section of a tool that hands it on: `training_config.actor_rollout_ref...`.
 void unwrap(DialectKeys& keys);
+/// The lengths that the rollout has of its own, in place of those of `data.`, which it takes where it states none.
+void take_lengths_of_rollout(DialectKeys& keys);
 
 inline constexpr std::string_view kDefaultCritic =
     "a critic, which `algorithm.adv_estimator` means where it is not stated, is trained beside the model and not "

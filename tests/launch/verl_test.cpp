@@ -48,6 +48,20 @@ TEST_CASE("the engine of a verl script is what its command says, and no remark, 
     CHECK(job_of("e.sh", script("verl.trainer.main_ppo", kMegatron + says)).fixed.tp == 4);
 }
 
+TEST_CASE("the lengths that verl's rollout has of its own count, under either engine") {
+  const std::string kRollout = "actor_rollout_ref.rollout.";
+  for (const std::string& engine : {kMicro, kMegatron})
+    for (const auto& [prompt, response] : {std::pair{8192, 32000}, std::pair{512, 1536}}) {
+      const auto seq = [&](const std::string& more) {
+        return job_of("v.sh", script("verl.trainer.main_ppo", engine + more)).training->seq;
+      };
+      CHECK(seq(fmt::format("{0}prompt_length={1} {0}response_length={2}", kRollout, prompt, response)) ==
+            prompt + response);
+      CHECK(seq(fmt::format("+{}response_length={}", kRollout, response)) == 1024 + response);
+      CHECK(seq(kRollout + "response_length='${data.max_response_length}'") == 1024 + 3072);
+    }
+}
+
 TEST_CASE("Ray starts the ranks that a file asks for, whatever starts the one command that asks") {
   const auto openrlhf = [](int nodes, int each) {
     return fmt::format(
