@@ -162,6 +162,7 @@ void read_sharding(JobBuilder& builder, const Degrees& d) {
     return;
   }
   builder.offload_switch("acc.fsdp_config.fsdp_offload_params");
+  if (builder.job.gpus == 1) return builder.fix(&Fixed::zero, 0, kProcesses);  // nobody to share the weights with
   if (builder.degree("acc.fsdp_config.fsdp_version", 1) == 1) return read_first_version(builder, d);
   builder.fix(&Fixed::zero, settings.boolean(kReshard).value_or(true) ? 3 : 2, kReshard);
 }

@@ -79,3 +79,16 @@ TEST_CASE("an fsdp_config that cannot be opened is an error that names it") {
   REQUIRE_FALSE(job);
   CHECK(job.error().front().message.find("gone.json") != std::string::npos);
 }
+
+TEST_CASE("a process alone has nobody to share FSDP's shards with") {
+  for (const int version : {1, 2})
+    for (const int processes : {1, 2, 8}) {
+      CAPTURE(version);
+      CAPTURE(processes);
+      const LaunchJob job = read_in(Files(), "acc.yaml",
+                                    fmt::format("compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n"
+                                                "num_processes: {}\nfsdp_config:\n  fsdp_version: {}\n",
+                                                processes, version));
+      CHECK(job.fixed.zero == (processes == 1 ? 0 : 3));
+    }
+}
