@@ -31,6 +31,29 @@ constexpr PartSwitch kSwitches[] = {
 
 bool is_switch(const std::string& word) { return word == "true" || word == "false" || word == "1" || word == "0"; }
 
+/// How the names of arguments begin that are about a model beside the trained one, which stays as it is.
+constexpr std::string_view kOthers[] = {"teacher_", "ref_",    "reference_", "reward_", "rm_",   "judge_",
+                                        "draft_",   "scorer_", "verifier_",  "eval_",   "vllm_", "inference_"};
+
+/// `--teacher_model_name_or_path x`, `reference_model: x`: a model that stands beside the trained one. axolotl's
+/// `reward_model` says of the trained one what its head is.
+void tell_models_beside(JobBuilder& builder) {
+  constexpr std::string_view kNaming[] = {"_model", "_model_name", "_model_name_or_path", "_model_path"};
+  std::vector<std::string> found;
+  for (const Setting& setting : builder.settings.all()) {
+    const std::string_view key = setting.key;
+    const auto ends = [&](std::string_view word) { return key.ends_with(word); };
+    if (!of_another_model(key) || key == "args.reward_model" || setting.list || switched_off(setting.value) ||
+        is_switch(lowered(setting.value)) || !std::any_of(std::begin(kNaming), std::end(kNaming), ends) ||
+        std::find(found.begin(), found.end(), key) != found.end())
+      continue;
+    found.emplace_back(key);
+  }
+  for (const std::string& key : found)
+    builder.unused(key, key.starts_with("args.teacher_") ? "a teacher beside the trained model is not counted"
+                                                         : "the model beside the trained one is not counted");
+}
+
 void tell_frozen(JobBuilder& builder) {
   constexpr std::string_view kParts = "args.mm_tunable_parts", kText = "frozen weights are counted as trained";
   for (const PartSwitch& row : kSwitches)
@@ -42,7 +65,16 @@ void tell_frozen(JobBuilder& builder) {
 
 }  // namespace
 
+bool of_another_model(std::string_view key) {
+  constexpr std::string_view kArguments = "args.";
+  if (!key.starts_with(kArguments)) return false;
+  key.remove_prefix(kArguments.size());
+  return std::any_of(std::begin(kOthers), std::end(kOthers),
+                     [&](std::string_view start) { return key.starts_with(start); });
+}
+
 void tell_parts(JobBuilder& builder) {
+  tell_models_beside(builder);
   // torchtune's models of several parts say of each how it is trained.
   for (const auto& [key, what] :
        {std::pair{"args.model.decoder_trainable", "the language model is counted as trained"},
@@ -52,7 +84,10 @@ void tell_parts(JobBuilder& builder) {
     const bool frozen = word == "frozen", decoder = std::string_view(key).find("decoder") != std::string_view::npos;
     if (!word.empty() && frozen == decoder) builder.unused(key, what);
   }
-  if (!builder.training.adapters()) tell_frozen(builder);  // beside adapters it is meant to be
+  if (builder.training.adapters())  // beside adapters it is meant to be
+    for (const PartSwitch& row : kSwitches) (void)builder.settings.get(row.key);
+  else
+    tell_frozen(builder);
   std::vector<std::string> towers;
   for (const Setting& setting : builder.settings.all())
     if (setting.key.starts_with("args.") && setting.key.ends_with("_tower") && !setting.list &&

@@ -106,9 +106,6 @@ constexpr Weighing kWeighing[] = {
     {"args.kd_trainer", "a teacher beside the trained model is not counted"},
     {"args.auto_find_batch_size", "a smaller batch that the program may turn to is not counted"},
     {"args.accelerator_config.split_batches", "the batch of a device is counted as each rank's own"},
-    {"args.teacher_model_name_or_path", "a teacher beside the trained model is not counted"},
-    {"args.ref_model", "the model beside the trained one is not counted"},
-    {"args.ref_model_name_or_path", "the model beside the trained one is not counted"},
     {"args.num_labels", "the head of another task is counted as the vocabulary's"},
     {"args.full_determinism", "deterministic kernels are counted as quick as others"},
     {"args.torch_empty_cache_steps", "emptying the allocator's cache is counted as taking no time"},
@@ -143,13 +140,25 @@ void read_targets(JobBuilder& builder) {
   if (!targets->counted_as.empty()) builder.unused(named, targets->counted_as);
 }
 
+/// InternVL's `--use_llm_lora 16`: adapters of that rank. Those of another part, `use_backbone_lora`, are not the
+/// language model's.
+bool switches_by_rank(const Setting& setting) {
+  const std::string_view key = setting.key;
+  for (const std::string_view part : {"backbone", "vision", "visual", "vit_", "image", "tower", "audio", "qlora"})
+    if (key.find(part) != key.npos) return false;
+  const std::string& word = setting.value;
+  return key.starts_with("args.use_") && key.ends_with("lora") && !setting.list && word != "1" &&
+         word.find_first_not_of("0123456789") == word.npos && word.find_first_of("123456789") != word.npos;
+}
+
 /// The key that states the rank of adapters: a tool's, or a program's own (`--init_lora_rank`); empty: none does.
 std::string rank_key(const Settings& settings) {
   for (const char* key : kRanks)
     if (settings.states(key)) return key;
   for (const Setting& setting : settings.all()) {
     const std::string_view key = setting.key;
-    if (key.starts_with("args.") && (key.ends_with("lora_rank") || key.ends_with("lora_r"))) return setting.key;
+    const bool names = key.starts_with("args.") && (key.ends_with("lora_rank") || key.ends_with("lora_r"));
+    if ((names && !of_another_model(key)) || switches_by_rank(setting)) return setting.key;
   }
   return "";
 }
@@ -173,7 +182,8 @@ std::pair<std::string, std::string> own_method(Settings& settings) {
   for (const Setting& setting : settings.all()) {
     const std::string_view key = setting.key;
     const std::string word = lowered(setting.value);
-    if (!key.starts_with("args.") || setting.list || !holds(key, kWhat) || !holds(key, kHow)) continue;
+    if (!key.starts_with("args.") || setting.list || of_another_model(key) || !holds(key, kWhat) || !holds(key, kHow))
+      continue;
     if (word == "lora" || word == "qlora" || word == "full" || word == "freeze")
       return {word, std::string(settings.get(key)->key)};
   }
@@ -197,7 +207,8 @@ std::pair<std::string, std::string> method(Settings& settings, const TrainerTool
     const std::string_view key = setting.key;
     const std::string word = lowered(setting.value);
     const bool names = key.starts_with("args.") && (key.find("lora") != key.npos || key.find("peft") != key.npos);
-    if (!names || setting.list || (word != "true" && word != "1" && word != "yes")) continue;
+    if (switches_by_rank(setting) && settings.get(key) != nullptr) return {"lora", std::string(key)};
+    if (!names || setting.list || of_another_model(key) || (word != "true" && word != "1" && word != "yes")) continue;
     const bool switches = key.starts_with("args.use_") || key.starts_with("args.enable_") || key.ends_with("_enable") ||
                           key.ends_with("_enabled") || key == "args.peft";
     if (switches && key != "args.use_rslora" && key != "args.use_dora" && settings.get(key) != nullptr)
@@ -247,7 +258,7 @@ std::string four_bits(Settings& settings) {
     const std::string_view key = setting.key;
     const std::string word = lowered(setting.value);
     if (key.starts_with("args.") && (key.find("4bit") != key.npos || key.find("4_bit") != key.npos) && !setting.list &&
-        (word == "true" || word == "1" || word == "yes"))
+        !of_another_model(key) && (word == "true" || word == "1" || word == "yes"))
       return std::string(settings.get(key)->key);
   }
   const auto [bits, named] = bits_by_name(settings);
@@ -268,7 +279,7 @@ std::pair<std::string, std::string> implied_method(JobBuilder& builder, const st
     const std::string_view key = setting.key;
     const bool names = key.starts_with("args.") && (key.ends_with("lora_alpha") || key.ends_with("lora_dropout") ||
                                                     key.find("adapter_path") != key.npos);
-    if (!names || setting.list || switched_off(setting.value)) continue;
+    if (!names || setting.list || of_another_model(key) || switched_off(setting.value)) continue;
     builder.unused(setting.key, "adapters may be trained: all weights are counted as trained");
     break;
   }

@@ -1,0 +1,78 @@
+// Arguments that are about a model beside the trained one say nothing of the trained one, whatever tool or program they
+// are given to; the model beside it is named.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <string>
+
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+constexpr const char* kRoles[] = {"teacher_", "ref_", "reference_", "reward_", "judge_", "draft_"};
+
+LaunchJob script(const std::string& more) {
+  return job_of("t.sh",
+                "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-3B "
+                "--per_device_train_batch_size 2 --bf16 --max_length 4096 " +
+                    more + "\n",
+                on(8));
+}
+
+LaunchJob file(const std::string& more) {
+  return job_of("t.yaml",
+                "model_name_or_path: Qwen/Qwen2.5-3B\nper_device_train_batch_size: 2\nbf16: true\nmax_length: 4096\n" +
+                    more + "\n",
+                on(8));
+}
+
+}  // namespace
+
+TEST_CASE("how a model beside the trained one is loaded or tuned is not how the trained one is") {
+  for (const std::string role : kRoles)
+    for (const char* word : {"load_in_4bit True", "use_4bit True", "lora_rank 64", "lora_r 64", "use_lora True",
+                             "lora_alpha 16", "adapter_path x", "peft_type lora"}) {
+      const std::string flag = role + word;
+      CAPTURE(flag);
+      CHECK(script("--" + flag).training->task == Task::FullFinetune);
+      const LaunchJob adapters = script("--use_peft True --lora_rank 8 --" + flag);
+      CHECK(adapters.training->task == Task::Lora);
+      CHECK(adapters.training->lora.rank == 8);
+    }
+  // The trained model's own words count as before.
+  CHECK(script("--use_peft True --lora_rank 8 --load_in_4bit True").training->task == Task::Qlora);
+  CHECK(script("--use_4bit True").training->task == Task::Qlora);
+}
+
+TEST_CASE("a model beside the trained one is named, under each name and in each form, once") {
+  for (const std::string role : kRoles)
+    for (const char* naming : {"model_name_or_path", "model_path", "model_name"}) {
+      const std::string key = role + naming;
+      CAPTURE(key);
+      for (const LaunchJob& job : {script("--" + key + " a/b"), file(key + ": a/b")}) {
+        CHECK(job.unused.size() == 1);
+        CHECK(names(job.unused, key));
+        CHECK(job.model->name == "qwen2.5-3b");
+      }
+      CHECK(file(key + ": null").unused.empty());
+    }
+}
+
+TEST_CASE("a switch that is a number gives the rank of the language model's adapters") {
+  for (const int rank : {2, 16, 128}) {
+    const LaunchJob job = script(fmt::format("--freeze_llm True --use_llm_lora {}", rank));
+    CHECK(job.training->task == Task::Lora);
+    CHECK(job.training->lora.rank == rank);
+    CHECK(job.unused.empty());
+  }
+  CHECK(script("--use_llm_lora 0").training->task == Task::FullFinetune);
+  const LaunchJob tower = script("--use_backbone_lora 16");  // the tower's adapters, not the language model's
+  CHECK(tower.training->task == Task::FullFinetune);
+  CHECK(names(tower.unused, "use_backbone_lora"));
+}
+
+}  // namespace plan
