@@ -252,7 +252,13 @@ void read_pipeline(JobBuilder& builder, const Degrees& d) {
   read_stages(builder, d, known == nullptr || known->chunks != Chunks::One);
 }
 
+/// Flavors that releases before 0.1 had, which no later one is written for.
+constexpr std::pair<std::string_view, std::string_view> kFormer[] = {
+    {"llama2 7B", "llama2-7b"}, {"llama2 13B", "llama2-13b"}, {"llama2 70B", "llama2-70b"}};
+
 void read_model(JobBuilder& builder, std::string_view family, std::string_view flavor, std::string_view key) {
+  for (const auto& [named, preset] : kFormer)
+    if (named == fmt::format("{} {}", family, flavor)) return builder.model(preset, std::string(named), key);
   for (const Flavor& row : flavors())
     if (row.family == family && row.flavor == flavor) {
       builder.model(row.preset, fmt::format("{} {}", family, flavor), key);

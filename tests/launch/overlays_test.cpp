@@ -1,7 +1,9 @@
 // Commands that lay values over the file that they name: each is the value of the job, with the script as its place.
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 
 #include "small_files.hpp"
@@ -60,6 +62,9 @@ TEST_CASE("torchtitan's flags lie over the file of --job.config_file") {
   CHECK(run("--compile.enable").training->stack.fused_pointwise);
   CHECK_FALSE(run("--compile.no-enable").training->stack.fused_pointwise);
   CHECK(run("--model.flavor 70B").model->hidden == 8192);
+  for (const char* size : {"7B", "13B", "70B"})  // of releases before 0.1
+    CHECK(run(fmt::format("--model.name llama2 --model.flavor {}", size)).model->name ==
+          fmt::format("llama2-{}b", std::atoi(size)));
   CHECK_FALSE(run("--training.seq_len $SEQ").unused.empty());
 }
 
