@@ -238,6 +238,7 @@ struct Cluster {
   Gpu gpu{};
   int gpus_per_node = 8;
   int nics_per_node = 8;
+  Bytes host_memory{};        ///< of one node, which its ranks share; 0 = not stated
   std::vector<Tier> tiers{};  ///< front is the scale-up domain, back holds the whole cluster
   double host_power_w = 0;    ///< per GPU: CPUs, NICs, fans
   double pue = 1.2;

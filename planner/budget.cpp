@@ -3,6 +3,10 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "planner/host_memory.hpp"
+
 namespace plan {
 namespace {
 
@@ -11,6 +15,7 @@ constexpr MetricRow kMetrics[] = {
     {Metric::MemoryFit, "memory.fit", MetricUnit::Memory, false, "the peak against the GPU's memory, always checked"},
     {Metric::MemoryPeak, "memory.peak", MetricUnit::Memory, false, "peak of the worst GPU"},
     {Metric::MemoryCategory, "", MetricUnit::Memory, false, ""},  // a row for each category
+    {Metric::MemoryHost, "memory.host", MetricUnit::Memory, false, "what ranks keep in a node's memory, where known"},
     {Metric::StepTime, "step_time", MetricUnit::Time, false, "one optimizer step"},
     {Metric::Mfu, "mfu", MetricUnit::Ratio, true, "model FLOPs utilisation, causal attention"},
     {Metric::TokensPerSecond, "tokens_per_s", MetricUnit::Rate, true, "throughput of the whole job"},
@@ -60,6 +65,7 @@ double value_of(Metric metric, const Estimate& e, JobGpus gpus, const RunLength&
     case Metric::BytesEp: return sent(e, Axis::Ep);
     case Metric::BytesPp: return sent(e, Axis::Pp);
     case Metric::BytesDp: return sent(e, Axis::Dp);
+    case Metric::MemoryHost: return static_cast<double>(e.host.value);
   }
   return 0;
 }
@@ -146,6 +152,18 @@ Verdict judge(const Limit& limit, const Figure& now, std::optional<double> befor
   return limit.fail ? of_fail : verdict;
 }
 
+namespace {
+
+/// Held against the node's own memory, of which some is not for the job: what fits for certain leaves that free.
+Verdict judge_host(const Limit& fit, const Estimate& now, Risk risk) {
+  const double need = static_cast<double>(now.host.value), capacity = static_cast<double>(now.host_capacity.value);
+  Limit limit{.metric = Metric::MemoryHost, .place = fit.place};
+  limit.fail = Bound{.value = capacity, .text = fmt::format("{} {:.0f} GiB", kNodeHas, capacity / kGiB)};
+  return judge(limit, {need, need, need / kHostShare}, std::nullopt, risk);
+}
+
+}  // namespace
+
 std::vector<Verdict> judge_all(const Budget& budget, const Estimate& now, JobGpus gpus, const Baseline* baseline) {
   std::vector<Verdict> verdicts;
   for (const Limit& limit : budget.limits) {
@@ -156,6 +174,8 @@ std::vector<Verdict> judge_all(const Budget& budget, const Estimate& now, JobGpu
     if (limit.metric == Metric::MemoryFit && resolved.fail)
       resolved.fail->value = static_cast<double>(now.capacity.value);
     verdicts.push_back(judge(resolved, figure, before, budget.risk));
+    if (limit.metric == Metric::MemoryFit && now.host_capacity.value > 0)
+      verdicts.push_back(judge_host(limit, now, budget.risk));
   }
   return verdicts;
 }

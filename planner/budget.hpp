@@ -29,6 +29,7 @@ enum class Metric : std::uint8_t {
   BytesEp,
   BytesPp,
   BytesDp,
+  MemoryHost,  ///< what the ranks of a node keep in its memory: checked where the cluster states how much it has
 };
 
 /// How a metric is written and compared.
@@ -77,6 +78,9 @@ struct Bound {
   bool relative = false;  ///< since the baseline: a share of it
   std::string text{};     ///< as written: "at most 60 GiB"
 };
+
+/// How the bound reads that a node's own memory is.
+inline constexpr std::string_view kNodeHas = "a node has";
 
 struct Limit {
   Metric metric = Metric::MemoryPeak;

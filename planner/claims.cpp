@@ -73,6 +73,7 @@ bool rests_on_time(Metric metric) {
     case Metric::MemoryFit:
     case Metric::MemoryPeak:
     case Metric::MemoryCategory:
+    case Metric::MemoryHost:
     case Metric::Gpus:
     case Metric::BytesTp:
     case Metric::BytesCp:

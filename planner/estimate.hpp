@@ -21,6 +21,7 @@ struct StageMemory {
   Bytes late_grads{};  ///< part of `grads`: not yet allocated when the stage peaks, but reserved later on
   /// Beside the total: what the allocator holds from other moments of the step and gives back before it runs out.
   Bytes cached{};
+  Bytes host{};  ///< beside the total: what the rank keeps in host memory
   Bytes total() const;
   Bytes outside() const;  ///< what the allocator does not see
   bool operator==(const StageMemory&) const = default;
@@ -124,7 +125,8 @@ struct PoolRun {
   int first_stage = 0;       ///< in the whole pipeline
   Bytes capacity{}, peak{};  ///< of one of its GPUs
   Bytes peak_low{}, peak_high{};
-  int peak_stage = 0;  ///< in the whole pipeline
+  Bytes host{}, host_capacity{};  ///< as of an estimate
+  int peak_stage = 0;             ///< in the whole pipeline
   Fits fits = Fits::No;
   Seconds busy{};         ///< of a step, on its busiest stage
   double idle_ratio = 0;  ///< of the step, in which a GPU of this run waits for others, on average
@@ -141,6 +143,7 @@ struct Estimate {
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;
   Bytes capacity{}, peak{}, peak_low{}, peak_high{};
+  Bytes host{}, host_capacity{};  ///< what the ranks of one node keep in its memory at most; 0: it is not known
   int peak_stage = 0;
   std::string peak_instant{};  ///< what the worst stage is doing at its peak
   Fits fits = Fits::No;

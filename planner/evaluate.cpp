@@ -8,6 +8,7 @@
 #include "formulas/kernel_laws.hpp"
 #include "formulas/rank_grid.hpp"
 #include "formulas/reliability.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/scale_messages.hpp"
 #include "planner/spread_ends.hpp"
 
@@ -283,6 +284,13 @@ Bytes Evaluator::peak_memory(const Layout& layout, const MemoryModel& memory) co
     peak = std::max(peak, stage_memory(layout, memory, holder.first, content).total());
   }
   return peak;
+}
+
+RealBytes Evaluator::host_memory(const Layout& layout, const MemoryModel& memory) const {
+  std::vector<RealBytes> of_stage;
+  for (int rank = 0; rank < layout.pp; ++rank)
+    of_stage.push_back(RealBytes(stage_memory(layout, memory, rank, stages().contents[content_of(rank)]).host));
+  return host_of_node(problem_.cluster, layout, of_stage);
 }
 
 }  // namespace plan

@@ -160,6 +160,8 @@ class Evaluator {
   [[nodiscard]] Terms step_terms(const Layout& layout, const MemoryModel& memory) const;
   /// Memory of the worst rank.
   [[nodiscard]] Bytes peak_memory(const Layout& layout, const MemoryModel& memory) const;
+  /// What the ranks of a node keep in its memory.
+  [[nodiscard]] RealBytes host_memory(const Layout& layout, const MemoryModel& memory) const;
   /// Micro-batches that a rank holds at its peak under the schedule fixed before.
   double held_by(int rank) const;
   /// FLOPs that recomputation repeats for a token, average of all layers; after place().

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "planner/family_search.hpp"
+#include "planner/host_memory.hpp"
 
 namespace plan {
 namespace {
@@ -108,6 +109,26 @@ std::span<const ActivityMemory> FamilySearch::activities_of(const Layout& layout
     some[i] = memory_->activity(layout, holding.content, holding.sums_of(choice), flights_[i]);
   }
   return some;
+}
+
+bool FamilySearch::host_holds(const Layout& layout, const Table& table, std::size_t sharding,
+                              std::span<const ActivityMemory> activities) const {
+  if (host_ == RealBytes::infinity()) return true;
+  const Placement& placement = evaluator_->placement();
+  std::vector<RealBytes> of_stage;
+  for (const Segment& segment : placement.segments)
+    for (int rank = segment.first; rank < segment.first + segment.ranks; ++rank) {
+      std::size_t holder = 0;
+      while (placement.holders[holder].content != segment.content ||
+             (placement.holders[holder].first > 0) != (rank > 0))
+        ++holder;
+      // A holder keeps activities of more micro-batches than the ranks behind it with the same layers.
+      const double waiting = problem_.training.stack.vocab_barriers;
+      const double held = (evaluator_->held_by(rank) + waiting) / (flights_[holder] + waiting);
+      of_stage.push_back(
+          RealBytes(round_bytes(table.holders[holder]->memory[sharding].host + held * activities[holder].host)));
+    }
+  return host_of_node(problem_.cluster, layout, of_stage) <= host_;
 }
 
 Bytes FamilySearch::peak_of(const Table& table, std::size_t sharding,

@@ -296,7 +296,7 @@ void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t ch
       continue;
     }
     const Bytes peak = peak_of(table, i, activities);
-    if (peak > capacity_) {
+    if (peak > capacity_ || !host_holds(layout, table, i, activities)) {
       too_big(1);
     } else if (hopeless(layout, step_time, peak, mask)) {
       prune(1);
@@ -312,7 +312,7 @@ void FamilySearch::offer(const Candidate& candidate) {
     std::optional<Candidate>& best = plainest_->best;
     if (never_plainest(candidate.layout, candidate.score.step_time, candidate.runs_on)) return;
     const Allowance& allowance = *plainest_->allowance;
-    const Candidate laid = plainly_laid(problem_, *costs_, candidate, allowance, capacity_);
+    const Candidate laid = plainly_laid(problem_, *costs_, candidate, allowance, capacity_, host_);
     if (best && !plainer(problem_, laid, *best)) return;
     if (allowance.allows(laid.score.step_time, terms_of(problem_, *costs_, laid.layout))) best = laid;
     return;

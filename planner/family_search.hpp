@@ -150,9 +150,10 @@ struct FamilyOutcome {
 class FamilySearch {
  public:
   /// `bounds` off evaluates everything.
-  FamilySearch(const Problem& problem, RealBytes capacity, bool bounds, const Extent& extent = {})
+  FamilySearch(const Problem& problem, RealBytes capacity, RealBytes host, bool bounds, const Extent& extent = {})
       : problem_(problem),
         capacity_(capacity),
+        host_(problem.training.offload.any() ? host : RealBytes::infinity()),
         bounds_(bounds),
         extent_(extent),
         wanted_(wanted_frameworks(problem)),
@@ -248,6 +249,9 @@ class FamilySearch {
   void start_activities(const Table& table, const Recomputes& ways);
   /// By holder, under one way to recompute, which is the layout's.
   std::span<const ActivityMemory> activities_of(const Layout& layout, const Table& table, std::size_t choice);
+  /// Does the memory of every node hold what its ranks leave there?
+  bool host_holds(const Layout& layout, const Table& table, std::size_t sharding,
+                  std::span<const ActivityMemory> activities) const;
   Bytes peak_of(const Table& table, std::size_t sharding, std::span<const ActivityMemory> activities) const;
   /// Never more than peak_of(), and no more for smaller parts.
   RealBytes least_peak_of(const Table& table, std::size_t sharding, std::span<const ActivityMemory> activities) const;
@@ -262,7 +266,7 @@ class FamilySearch {
   void prune(std::size_t layouts) { outcome_->pruned += static_cast<std::int64_t>(layouts); }
 
   const Problem& problem_;
-  RealBytes capacity_;
+  RealBytes capacity_, host_;  ///< of a GPU, and of a node
   bool bounds_;
   Extent extent_;
   FrameworkMask wanted_;

@@ -37,6 +37,7 @@ void add_states(ShardedMemory& sum, const ShardedMemory& part, bool stay_whole) 
   sum.late_grads += part.late_grads, sum.embedding_late += part.embedding_late, sum.second_late += part.second_late;
   sum.step += part.step, sum.flat += part.flat;
   sum.resident = std::max(sum.resident, part.resident);
+  sum.host += part.host;
 }
 
 /// Runs are added front to back: the last one's last layer is the first whose backward pass is done.
@@ -48,6 +49,7 @@ void add_activity(ActivityMemory& sum, const ActivityMemory& run) {
   sum.forward = std::max(sum.forward, run.forward), sum.backward = std::max(sum.backward, run.backward);
   sum.embedding_transient =
       std::max(sum.embedding_transient, run.has_embedding ? run.embedding_transient : RealBytes());
+  sum.host += run.host;
   sum.moe |= run.moe, sum.has_head |= run.has_head, sum.has_embedding |= run.has_embedding;
 }
 

@@ -279,6 +279,7 @@ StageSums MemoryModel::sums(const StageContent& content) const {
     if (layer.in_bf16) out.bf16_dense += count * layer.trained_dense, out.bf16_expert += count * layer.trained_expert;
     out.saved += passes * layer.saved;
     out.kept += passes * layer.kept;
+    out.offloaded += passes * layer.offloaded;
     out.checkpoint += passes * layer.checkpoint;
     out.largest_saved = std::max(out.largest_saved, layer.saved);
     out.forward = std::max(out.forward, layer.forward_transient);

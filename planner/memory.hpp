@@ -92,6 +92,7 @@ struct StageSums {
   double block = 0;                            ///< parameters of the largest layer
   RealBytes fresh_grads{};                     ///< most of LayerMemory's
   RealBytes saved{}, kept{}, checkpoint{}, largest_saved{};
+  RealBytes offloaded{};  ///< of modules whose activations wait in host memory
   RealBytes forward{}, backward{};
   unsigned kinds = 0;
   int layers = 0;
@@ -122,6 +123,7 @@ struct ShardedMemory {
   RealBytes step{};            ///< what the optimizer step adds
   RealBytes flat{};            ///< of it, in pieces so large that no other memory serves them
   RealBytes resident{};        ///< neither state nor activation, but there at every possible peak
+  RealBytes host{};            ///< beside them: states in host memory
   Bytes states() const { return weights + grads + optimizer; }
 };
 
@@ -136,6 +138,7 @@ struct ActivityMemory {
   RealBytes of_one{};               ///< activations in the first layer's backward pass
   RealBytes embedding{};            ///< activations when the embedding's gradient appears
   RealBytes embedding_transient{};  ///< that gradient and the one that it came from
+  RealBytes host{};                 ///< beside them: activations in host memory
   bool moe = false, has_head = false, has_embedding = false;
 };
 
@@ -260,6 +263,7 @@ class MemoryModel {
                               RealBytes forward) const;
   Shares shares_of(const Layout& layout) const;
   void fill_states(ShardedMemory& memory, const Layout& layout, const StageSums& sums, const Shares& shares) const;
+  RealBytes host_gradients(const Layout& layout, const StageSums& sums, const Shares& shares) const;
   void fill_step(ShardedMemory& memory, const Layout& layout, const StageSums& sums, const Shares& shares) const;
   RealBytes cached(const ShardedMemory& sharded, const Instant& work) const;
   /// What the allocator does not see, whatever the moment.

@@ -69,6 +69,20 @@ void MemoryModel::fill_states(ShardedMemory& memory, const Layout& layout, const
   memory.weights = whole_bytes(away ? std::max(RealBytes(), copies) : base + weights + copies);
   memory.grads = whole_bytes(away ? RealBytes() : grads);
   memory.optimizer = whole_bytes(share * optimizer * (1 - training.offload.optimizer));
+  if (!training.offload.any()) return;
+  memory.host = share * (optimizer + host_gradients(layout, sums, shares)) * training.offload.optimizer;
+  if (away) memory.host += base + weights;
+}
+
+/// Gradients as the optimizer on the host reads them: fp32, of the parameters that the rank steps (Megatron core,
+/// optimizer/cpu_offloading/hybrid_optimizer.py; DeepSpeed: 16 bytes a parameter with master and moments,
+/// estimate_zero2_model_states_mem_needs; fully_shard's CPUOffloadPolicy). Less what counts as a state already.
+RealBytes MemoryModel::host_gradients(const Layout& layout, const StageSums& sums, const Shares& shares) const {
+  constexpr RealBytes kStepped(4);
+  const double ends = problem_->training.adapters() ? 0 : sums.ends;
+  const StateBytes& bytes = state_bytes_[static_cast<std::size_t>(layout.zero)];
+  return std::max(RealBytes(), kStepped - bytes.optimizer_grads) *
+         ((sums.trained_dense + ends) * shares.dense.optimizer + sums.trained_expert * shares.expert.optimizer);
 }
 
 /// What the optimizer step adds for its own duration.
@@ -259,9 +273,11 @@ ActivityMemory MemoryModel::activity(const Layout& layout, const StageContent& c
     // In a pipeline a chunk's share is on its way out, or back in beside that of the chunk at work. Without one, layers
     // behind are done before the first that was away comes back.
     const RealBytes chunk = layout.pp > 1 ? share * held / std::max(1, layout.vp) : RealBytes();
+    out.host = in_flight * share * held;
     held = held * (1 - share);
     out.forward += chunk, out.backward += 2 * chunk;
   }
+  if (training_.offload.modules != 0) out.host = in_flight * sums.offloaded;
   out.moe = sums.moe, out.has_head = head;
   out.activations = in_flight * (held + (embedding ? ends_.embedding_saved : RealBytes()));
   out.activations += content.mtp * problem_->model.mtp.passes * ends_.mtp_saved;
@@ -363,6 +379,7 @@ StageMemory MemoryModel::stage(const ShardedMemory& states, const ActivityMemory
   memory.reserve = reserve_of(states, instant);
   memory.late_grads = whole_bytes(instant.late_grads);
   memory.cached = whole_bytes(instant.cached);
+  memory.host = whole_bytes(states.host + activity.host);
   memory.transient = whole_bytes(instant.transient) + memory.reserve;
   return memory;
 }

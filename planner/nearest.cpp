@@ -14,6 +14,7 @@
 #include "planner/choice.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
@@ -300,6 +301,7 @@ void blame_memory(Error& error, const Problem& problem) {
   Problem raised = problem;
   raised.objective = Objective::Memory, raised.headroom = {.share = {}, .bytes = 0};
   raised.top = 1, raised.pareto = false, raised.free_switches = 0;
+  raised.cluster.host_memory = Bytes();  // of GPUs alone
   RunnableSearch found{raised, {}};
   for (double limit = static_cast<double>(problem.cluster.gpu.memory.value);
        found.result.ranking.best().empty() && limit < kMost;) {
@@ -320,6 +322,24 @@ void blame_memory(Error& error, const Problem& problem) {
                   (stated ? ", " + gib(capacity) + " beside `--headroom`" : "");
   error.facts.push_back("closest: " + degrees_text(closest.layout) + ", over by " + gib(closest.score.peak - capacity));
   error.facts.push_back("weights, gradients and optimizer alone take " + gib(states) + " there");
+}
+
+/// Where layouts fit the GPUs and leave more on the hosts than these have; false where the GPUs are too small already.
+bool blame_host(Error& error, const Problem& problem) {
+  if (!problem.training.offload.any() || problem.cluster.host_memory.value == 0) return false;
+  Problem roomy = problem;
+  roomy.cluster.host_memory = Bytes();
+  roomy.top = 1, roomy.pareto = false, roomy.free_switches = 0;
+  const RunnableSearch found = find_runnable(roomy, {.best_alone = true});
+  if (found.result.ranking.best().empty()) return false;
+  const Candidate& fastest = found.result.ranking.best().front();
+  const Estimate detail = estimate(found.problem, fastest.layout);
+  error.message =
+      fmt::format("no layout fits the hosts: the fastest that fits the GPUs leaves {} in each node's memory; {} has {}",
+                  gib(RealBytes(detail.host)), problem.cluster.name, gib(RealBytes(problem.cluster.host_memory)));
+  error.facts.push_back("that is " + degrees_text(fastest.layout) +
+                        fmt::format("; a plan may fill {:.0f} % of a node's memory", 100 * kHostShare));
+  return true;
 }
 
 }  // namespace
@@ -345,7 +365,7 @@ Error explain_no_layout(const Problem& problem, const SearchResult& found) {
   const bool divides = found.stats.legal > 0;
   Work work;
   if (divides) {
-    blame_memory(error, problem);
+    if (!blame_host(error, problem)) blame_memory(error, problem);
   } else {
     blame_words(error, problem, work);
     blame_rules(error, problem, found);

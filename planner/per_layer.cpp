@@ -192,6 +192,10 @@ PerLayer per_layer(const Plan& plan) {
   out.pipelines = found.pipelines, out.exact = found.exact;
   if (!found.best) return out;
   out.best = estimate(problem, found.best->layout);
+  if (out.best->fits > plan.best.fits) {  // the search of stages looks at GPUs alone
+    out.best.reset();
+    return out;
+  }
   out.difference = paired_difference(problem, *out.best, plan.best);
   return out;
 }

@@ -12,7 +12,7 @@
 namespace plan {
 
 Candidate plainly_laid(const Problem& problem, const CostModel& costs, Candidate candidate, const Allowance& allowance,
-                       RealBytes capacity) {
+                       RealBytes capacity, RealBytes host) {
   if (candidate.layout.pp == 1 || !candidate.layout.chunk_layers.empty()) return candidate;
   Candidate plain = candidate;
   candidate.by_hand = true;
@@ -31,6 +31,7 @@ Candidate plainly_laid(const Problem& problem, const CostModel& costs, Candidate
   evaluator.recompute(layout.recompute);
   const Terms terms = evaluator.step_terms(layout, memory);
   plain.score = {terms.total(), evaluator.peak_memory(layout, memory)};
+  if (host < RealBytes::infinity() && evaluator.host_memory(layout, memory) > host) return candidate;
   return plain.score.peak <= capacity && allowance.allows(plain.score.step_time, terms) ? plain : candidate;
 }
 

@@ -11,6 +11,6 @@ namespace plan {
 /// and head counted as a layer each or not. Where that takes more than is allowed or than `capacity`, or no wanted
 /// framework runs it, the candidate as it is, said to be laid by hand. `costs` are those of its split.
 [[nodiscard]] Candidate plainly_laid(const Problem& problem, const CostModel& costs, Candidate candidate,
-                                     const Allowance& allowance, RealBytes capacity);
+                                     const Allowance& allowance, RealBytes capacity, RealBytes host);
 
 }  // namespace plan

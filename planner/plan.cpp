@@ -8,6 +8,7 @@
 #include "planner/choice.hpp"
 #include "planner/draws.hpp"
 #include "planner/hardware_notes.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/learnt.hpp"
 #include "planner/memory.hpp"
 #include "planner/nearest.hpp"
@@ -77,6 +78,13 @@ std::vector<Note> hardware_notes(const Problem& problem, bool at_risk) {
 }
 
 namespace {
+
+/// Of the hardware, and of what is left in host memory.
+std::vector<Note> notes_of(const Plan& plan, bool at_risk) {
+  std::vector<Note> all = hardware_notes(plan.problem, at_risk && fits_gpu(plan.best) != Fits::Yes);
+  for (Note& note : host_notes(plan.problem, plan.best)) all.push_back(std::move(note));
+  return all;
+}
 
 /// Of a cluster that was calibrated, whether its runs say how far the step may lie from its prediction.
 void add_learnt_note(Plan& plan) {
@@ -172,6 +180,10 @@ PerStage per_stage(const Plan& plan, const SearchResult& result) {
   if (!found.best) return out;
   const Layout layout = without_list(found.best->layout).value_or(found.best->layout);
   out.best = estimate(problem, layout);
+  if (out.best->fits > plan.best.fits) {  // the search of stages looks at GPUs alone
+    out.best.reset();
+    return out;
+  }
   out.difference = paired_difference(problem, *out.best, plan.best);
   Problem stated = problem;
   stated.fixed.chunk_layers = layout.chunk_layers;
@@ -214,11 +226,11 @@ Result<Plan> search(const Problem& problem) {
   const Candidate& chosen = *result.recommended;
   plan.problem = with_switches(found.problem, chosen.switched);
   plan.search = result.stats;
-  plan.notes = hardware_notes(plan.problem, result.at_risk);
+  plan.best = estimate(found.problem, chosen);
+  plan.notes = notes_of(plan, result.at_risk);
   add_framework_note(plan, problem, found);
   add_idle_note(plan, problem, found);
   const Candidate &fastest = result.ranking.best().front(), &paper = result.paper.best().front();
-  plan.best = estimate(found.problem, chosen);
   add_learnt_note(plan);
   plan.fastest = estimate(found.problem, fastest);
   plan.fastest_on_paper = estimate(found.problem, paper);
@@ -264,7 +276,7 @@ Result<Plan> plan_layout(const Problem& problem, const Layout& layout) {
   if (std::optional<Error> error = beyond_physics(problem, plan.best)) return fail(*std::move(error));
   plan.runs_on = frameworks_that_run(problem, layout);
   plan.search = {.considered = 1, .legal = 1, .fit = plan.best.fits == Fits::No ? 0 : 1};
-  plan.notes = hardware_notes(problem, plan.best.fits == Fits::AtRisk);
+  plan.notes = notes_of(plan, plan.best.fits == Fits::AtRisk);
   add_learnt_note(plan);
   return plan;
 }

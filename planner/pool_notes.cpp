@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "planner/hardware_notes.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/pools.hpp"
 
 namespace plan {
@@ -46,6 +47,11 @@ std::vector<Note> pooled_notes(const PoolModels& models, const Estimate& estimat
     for (Note& note : hardware_notes(models.problem(static_cast<int>(pool)), at_risk))
       if (std::none_of(notes.begin(), notes.end(), [&](const Note& n) { return n.text == note.text; }))
         notes.push_back(std::move(note));
+  }
+  for (const PoolRun& run : estimate.runs) {
+    Estimate alone;
+    alone.host = run.host, alone.host_capacity = run.host_capacity;
+    for (Note& note : host_notes(models.problem(run.pool), alone)) notes.push_back(std::move(note));
   }
   return notes;
 }

@@ -1,6 +1,7 @@
 // What a report shows of one layout, from the evaluator's numbers. Tested by tests/planner/estimate_test.cpp.
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "formulas/bf16_layers.hpp"
 #include "formulas/communication.hpp"
@@ -10,6 +11,7 @@
 #include "formulas/partition.hpp"
 #include "formulas/rank_grid.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/learnt.hpp"
 #include "planner/scale_messages.hpp"
 #include "planner/spread_ends.hpp"
@@ -22,7 +24,7 @@ namespace {
 
 static_assert(kMembers<Terms, std::size(kTimeTerms)>);
 // Beside the categories: which stage, its layers, and parts of categories or what is beside the total.
-static_assert(kMembers<StageMemory, std::size(kMemoryCategories) + 5>);
+static_assert(kMembers<StageMemory, std::size(kMemoryCategories) + 6>);
 
 /// Rounds, and stops at an exbibyte: no job moves or holds it, and sums still fit in 64 bits.
 Bytes whole_bytes(RealBytes bytes) { return round_bytes(std::min(bytes, RealBytes(0x1p60))); }
@@ -142,6 +144,15 @@ void judge_memory(const Problem& problem, Peak& of) {
                                                     : Fits::No;
 }
 
+/// The same of what is left in host memory, and of both together.
+template <class Peak>
+void judge_host(const Problem& problem, const Layout& layout, std::span<const StageMemory> stages, Peak& of) {
+  const RealBytes need = host_of_node(problem.cluster, layout, stages);
+  of.host = whole_bytes(need);
+  if (of.host.value > 0) of.host_capacity = problem.cluster.host_memory;
+  of.fits = std::max(of.fits, fits_host(of.host, of.host_capacity));
+}
+
 }  // namespace
 
 void Evaluator::fill_memory(Estimate& estimate, const MemoryModel& memory) const {
@@ -165,6 +176,7 @@ void Evaluator::fill_memory(Estimate& estimate, const MemoryModel& memory) const
     estimate.stages.push_back(stage);
   }
   judge_memory(problem_of(*fullest), estimate);
+  if (problem_.pools.empty()) judge_host(problem_, estimate.layout, estimate.stages, estimate);
 }
 
 /// What each run of a job with several kinds of GPU takes of their memory, and how long they work.
@@ -184,6 +196,12 @@ void Evaluator::fill_runs(Estimate& estimate) const {
       busy += work / cell.stages, run.busy = std::max(run.busy, work);
     }
     judge_memory(*cell.problem, run);
+    judge_host(
+        *cell.problem, run.layout,
+        std::span(estimate.stages).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(cell.stages)),
+        run);
+    estimate.fits = std::max(estimate.fits, run.fits);
+    if (run.host > estimate.host) estimate.host = run.host, estimate.host_capacity = run.host_capacity;
     run.idle_ratio = std::max(0.0, 1 - busy / estimate.step_time);
     estimate.runs.push_back(std::move(run));
     first += cell.stages;

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "planner/family_search.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/in_parallel.hpp"
 #include "planner/plainness.hpp"
 #include "planner/switches.hpp"
@@ -32,7 +33,7 @@ std::size_t batch_size(std::size_t start) { return std::clamp<std::size_t>(start
 std::vector<FamilySearch> searches_of(const Problem& problem, bool at_risk, bool bounds, const Extent& extent = {}) {
   std::vector<FamilySearch> searches;
   for (unsigned t = 0; t < thread_count(problem); ++t)
-    searches.emplace_back(problem, usable_memory(problem, at_risk), bounds, extent);
+    searches.emplace_back(problem, usable_memory(problem, at_risk), usable_host(problem, at_risk), bounds, extent);
   return searches;
 }
 

@@ -229,6 +229,7 @@ void read_cluster_keys(yaml::Map& root, const GpuLookup& lookup, Cluster& cluste
   root.integer("gpus_per_node", cluster.gpus_per_node, {1, 1e4});
   cluster.nics_per_node = cluster.gpus_per_node;
   root.integer("nics_per_node", cluster.nics_per_node, {0, 1e4}, kOptional);
+  root.quantity("host_memory", cluster.host_memory, Range{1e9, 1e15}, kOptional);
   read_tiers(root, cluster);
   take_surroundings(cluster, cluster.gpu);
   if (whole) read_gpu_of(root, lookup, cluster.gpu);
@@ -278,6 +279,8 @@ std::string write_cluster(const Cluster& cluster, std::string_view source) {
   }
   out.data(0, "gpus_per_node", fmt::format("{}", cluster.gpus_per_node));
   out.data(0, "nics_per_node", fmt::format("{}", cluster.nics_per_node));
+  if (cluster.host_memory.value != 0)
+    out.data(0, "host_memory", format_quantity(static_cast<double>(cluster.host_memory.value), Dimension::Bytes));
   out.plain("tiers:");
   for (const Tier& tier : cluster.tiers) {
     out.plain(fmt::format("  - name: {}", tier.name));

@@ -31,6 +31,7 @@ std::string beside(const std::string& budget, const std::string& name) {
 constexpr std::pair<std::string_view, std::string_view> kMetricsElsewhere[] = {
     {"tokens_per_s", "throughput,tokens_per_second,tokens/s,tps"},
     {"memory.peak", "memory,peak_memory,peak_memory_bytes,max_memory,gpu_memory,vram"},
+    {"memory.host", "host_memory,cpu_memory,ram,node_memory"},
     {"memory.activations", "activations"},
     {"step_time", "time,step_time_s,iteration_time"},
     {"mfu", "mfu_ratio,utilization,utilisation"},

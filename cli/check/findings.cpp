@@ -92,6 +92,8 @@ std::string message(const Verdict& v, const MetricRow& row, const Plan& now, con
   if (v.limit.metric == Metric::MemoryFit)
     return fmt::format("{}; {} has {}", rounded_away ? "the job needs " + texts.a : subject(v, row, now),
                        fullest_gpu(now), rounded_away ? texts.b : memory_text(now.best.capacity));
+  if (v.bound.text.starts_with(kNodeHas))
+    return fmt::format("the ranks of a node keep {} in its memory; {}", now_text(v, row.unit), v.bound.text);
   if (rounded_away) return fmt::format("{} is {}, the budget allows {} ({})", row.name, texts.a, v.bound.text, texts.b);
   if (!v.limit.since_baseline) return fmt::format("{}, the budget allows {}", subject(v, row, now), v.bound.text);
   const Texts moved = distinct_texts(row.unit, v.before.value_or(0), v.now.value);
@@ -155,7 +157,9 @@ std::string loosened(const Verdict& v, MetricUnit unit) {
 /// The limit that would just hold.
 void allow(Finding& finding) {
   const Verdict& v = *finding.verdict;
-  if (finding.state != State::Fail || v.limit.since_baseline || v.limit.metric == Metric::MemoryFit) return;
+  if (finding.state != State::Fail || v.limit.since_baseline || v.limit.metric == Metric::MemoryFit ||
+      v.bound.text.starts_with(kNodeHas))
+    return;
   if (const std::string text = loosened(v, finding.unit); !text.empty())
     finding.allow = fmt::format("{}: {}", metric_row(v.limit.metric).name, text);
 }

@@ -12,6 +12,7 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/names.hpp"
 #include "formulas/parameters.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/nearest.hpp"
 #include "planner/problem/axes.hpp"
@@ -171,14 +172,15 @@ std::string starved_text(const Plan& plan) {
 }  // namespace
 
 bool stands_above(const Note& note) {
-  return note.code == "no_framework" || note.code == "gpus_idle" || note.code == "pool_alone" ||
-         note.code == "pool_order" || note.code == "defaults_taken";
+  return note.code == "no_framework" || note.code == "host_memory_short" || note.code == "host_memory_at_risk" ||
+         note.code == "gpus_idle" || note.code == "pool_alone" || note.code == "pool_order" ||
+         note.code == "defaults_taken";
 }
 
 std::vector<std::string> warning_lines(const Plan& plan) {
   std::vector<std::string> lines;
   const Estimate& best = plan.best;
-  if (best.fits == Fits::AtRisk)
+  if (best.fits == Fits::AtRisk && fits_gpu(best) == Fits::AtRisk)
     lines.push_back(fmt::format("AT RISK: not certain to fit, the peak is {} to {} of {} GiB", gib(best.peak_low),
                                 gib(best.peak_high), gib(best.capacity)));
   if (plan.starved) lines.push_back(starved_text(plan));

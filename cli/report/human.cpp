@@ -10,6 +10,7 @@
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/words.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/layout_text.hpp"
 #include "planner/nearest.hpp"
 #include "planner/problem/axes.hpp"
@@ -88,14 +89,26 @@ std::string step_line(const Estimate& e, bool one_mfu, const Terminal& terminal)
   return out + (fits ? "    MFU  " : "\n  MFU        ") + mfu + "\n";
 }
 
+Style style_of(Fits fits) { return fits == Fits::AtRisk ? Style::Warn : fits == Fits::Yes ? Style::Good : Style::Bad; }
+
+/// What offloading leaves in the memory of a node.
+std::string host_line(const Estimate& e, const Terminal& terminal) {
+  if (e.host.value <= 0) return "";
+  if (e.host_capacity.value <= 0) return fmt::format("  host       {} GiB of each node's memory\n", gib(e.host));
+  const Fits fits = fits_host(e.host, e.host_capacity);
+  return fmt::format("  host       {} of {} GiB of each node's memory ({:.0f} %), {}\n", gib(e.host),
+                     gib(e.host_capacity), 100 * (e.host / e.host_capacity),
+                     paint(terminal, style_of(fits), phrase(fits)));
+}
+
 std::string memory_line(const Estimate& e, const Terminal& terminal) {
   const double share = e.capacity.value > 0 ? e.peak / e.capacity : 0;
   std::string out = fmt::format("  memory     {} of {} GiB ({:.0f} %)", gib(e.peak), gib(e.capacity), 100 * share);
   const std::string range = fmt::format(" {} to {} GiB", gib(e.peak_low), gib(e.peak_high));
   const bool interval = e.peak_low < e.peak || e.peak_high > e.peak;
-  const bool risky = e.fits == Fits::AtRisk;
-  const Style style = risky ? Style::Warn : e.fits == Fits::Yes ? Style::Good : Style::Bad;
-  out += ", " + paint(terminal, style, phrase(e.fits));
+  const Fits fits = fits_gpu(e);
+  const bool risky = fits == Fits::AtRisk;
+  out += ", " + paint(terminal, style_of(fits), phrase(fits));
   if (risky || interval) out += (risky ? "," : ":") + range;
   return out + "\n";
 }
@@ -166,8 +179,8 @@ std::string summary(const Plan& plan, const RunOptions& options, const Terminal&
   if (!one_mfu)
     out += fmt::format("  MFU        {} counting causal attention, {} counting it in full\n",
                        percent(best.mfu.model_causal), percent(best.mfu.model_full));
-  return out + memory_line(best, terminal) + run_line(plan, options) + failures(plan, options, terminal) +
-         chosen(plan, terminal);
+  return out + memory_line(best, terminal) + host_line(best, terminal) + run_line(plan, options) +
+         failures(plan, options, terminal) + chosen(plan, terminal);
 }
 
 std::string why(const Plan& plan, const Terminal& terminal) {

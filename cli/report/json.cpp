@@ -48,20 +48,23 @@ Json stage_json(const StageMemory& m) {
   Json json = {{"stage", m.stage}};
   for (const MemoryCategory& row : kMemoryCategories) json[fmt::format("{}_bytes", row.key())] = (m.*row.bytes).value;
   json["total_bytes"] = m.total().value;
+  if (m.host.value > 0) json["host_bytes"] = m.host.value;
   return json;
 }
 
 Json memory_json(const Estimate& e) {
   Json stages = Json::array();
   for (const StageMemory& stage : e.stages) stages.push_back(stage_json(stage));
-  return {{"fits", name(e.fits)},
-          {"capacity_bytes", e.capacity.value},
-          {"peak_bytes", e.peak.value},
-          {"peak_low_bytes", e.peak_low.value},
-          {"peak_high_bytes", e.peak_high.value},
-          {"peak_stage", e.peak_stage},
-          {"peak_instant", e.peak_instant},
-          {"stages", std::move(stages)}};
+  Json json = {{"fits", name(e.fits)},
+               {"capacity_bytes", e.capacity.value},
+               {"peak_bytes", e.peak.value},
+               {"peak_low_bytes", e.peak_low.value},
+               {"peak_high_bytes", e.peak_high.value}};
+  if (e.host.value > 0) json["host_bytes"] = e.host.value;
+  if (e.host_capacity.value > 0) json["host_capacity_bytes"] = e.host_capacity.value;
+  json["peak_stage"] = e.peak_stage, json["peak_instant"] = e.peak_instant;
+  json["stages"] = std::move(stages);
+  return json;
 }
 
 Json communication_json(const Estimate& e) {

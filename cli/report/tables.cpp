@@ -11,6 +11,7 @@
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/parameters.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/layout_text.hpp"
 
 namespace plan {
@@ -92,7 +93,13 @@ std::vector<Headline> headlines(const Plan& plan, const RunOptions& options) {
        {}},
       {"MFU", percent(e.mfu.model_causal), fmt::format("{} counting attention in full", percent(e.mfu.model_full)), {}},
       {"memory", fmt::format("{} of {} GiB", gib(e.peak), gib(e.capacity)),
-       fmt::format("{}: {} to {} GiB", phrase(e.fits), gib(e.peak_low), gib(e.peak_high)), e.fits}};
+       fmt::format("{}: {} to {} GiB", phrase(fits_gpu(e)), gib(e.peak_low), gib(e.peak_high)), fits_gpu(e)}};
+  if (e.host.value > 0)
+    out.push_back({"memory of a node",
+                   e.host_capacity.value > 0 ? fmt::format("{} of {} GiB", gib(e.host), gib(e.host_capacity))
+                                             : fmt::format("{} GiB", gib(e.host)),
+                   e.host_capacity.value > 0 ? std::string(phrase(fits_host(e.host, e.host_capacity))) : "",
+                   fits_host(e.host, e.host_capacity)});
   if (const std::optional<RunCost> run = run_cost(plan, options))
     out.push_back({"whole run",
                    fmt::format("{:.1f} days", run->time.value / 86400),

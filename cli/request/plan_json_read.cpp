@@ -182,6 +182,7 @@ StageMemory read_stage(const JsonFields& fields) {
   StageMemory m;
   m.stage = degree(fields, "stage", 0);
   for (const MemoryCategory& row : kMemoryCategories) m.*row.bytes = bytes(fields, fmt::format("{}_bytes", row.key()));
+  if (fields.has("host_bytes")) m.host = bytes(fields, "host_bytes");
   const Bytes total = bytes(fields, "total_bytes");
   if (fields.present() && fields.has("total_bytes") && !(total == m.total()))
     fields.error("total_bytes", "bad_value",
@@ -194,6 +195,8 @@ void read_memory(const JsonFields& fields, Estimate& e) {
   e.capacity = bytes(fields, "capacity_bytes");
   e.peak = bytes(fields, "peak_bytes");
   e.peak_low = bytes(fields, "peak_low_bytes"), e.peak_high = bytes(fields, "peak_high_bytes");
+  if (fields.has("host_bytes")) e.host = bytes(fields, "host_bytes");
+  if (fields.has("host_capacity_bytes")) e.host_capacity = bytes(fields, "host_capacity_bytes");
   e.peak_stage = degree(fields, "peak_stage", 0);
   e.peak_instant = fields.text("peak_instant");
   for (const JsonFields& stage : fields.objects("stages")) e.stages.push_back(read_stage(stage));

@@ -305,6 +305,7 @@ Result<bool> take_cluster(const Run& run, const Catalogue& catalogue, Problem& p
   const std::optional<Cluster> cluster = catalogue.cluster(run.gpu, count(run.gpus_per_node, 8), problem.gpus);
   if (!cluster) return skip("unknown_gpu", fmt::format("no preset is called `{}`", run.gpu));
   problem.cluster = *cluster;
+  problem.cluster.host_memory = Bytes();  // a preset's, and these hosts were others
   if (!problem.cluster.tiers.empty() && problem.cluster.tiers.front().torus.any()) {
     const std::optional<SliceShape> shape = slice_of_run(run, problem.cluster.gpu.slices, problem.gpus);
     if (!shape)

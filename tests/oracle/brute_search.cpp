@@ -6,8 +6,10 @@
 #include <optional>
 
 #include "formulas/layer_rows.hpp"
+#include "formulas/rank_grid.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
@@ -122,7 +124,7 @@ struct Space {
 /// Collects the candidates of one job.
 struct Collector {
   const Problem& problem;
-  RealBytes capacity;
+  RealBytes capacity, host;
   std::vector<Candidate>& found;
   std::map<Split, CostModel> known{};
 
@@ -150,6 +152,23 @@ struct Collector {
     return true;
   }
 
+  /// What ranks leave in the memory of their node, rank by rank.
+  RealBytes most_on_a_node(const Layout& layout, const Evaluator& evaluator, const MemoryModel& memory) const {
+    const RankGrid grid(layout);
+    std::vector<RealBytes> nodes(static_cast<std::size_t>(layout.world() / problem.cluster.gpus_per_node) + 1);
+    const Stages& stages = evaluator.stages();
+    std::vector<RealBytes> of_stage;
+    for (int stage = 0; stage < layout.pp; ++stage) {
+      const int content = stages.content_of[static_cast<std::size_t>(stage)];
+      const StageContent& held = stages.contents[static_cast<std::size_t>(content)];
+      of_stage.push_back(RealBytes(memory.stage(layout, stage, held, evaluator.held_by(stage)).host));
+    }
+    for (int rank = 0; rank < layout.world(); ++rank)
+      nodes[static_cast<std::size_t>(rank / problem.cluster.gpus_per_node)] +=
+          of_stage[static_cast<std::size_t>(grid.place(rank).pp)];
+    return *std::max_element(nodes.begin(), nodes.end());
+  }
+
   void run(Layout layout) {
     if (!wanted(layout)) return;
     layout.chunk_layers = problem.fixed.chunk_layers.value_or(std::vector<int>{});
@@ -164,15 +183,15 @@ struct Collector {
       evaluator.place(layout);
       evaluator.recompute(recompute);
       const Score score{evaluator.step_terms(layout, memory).total(), evaluator.peak_memory(layout, memory)};
-      if (score.peak <= capacity)
+      if (score.peak <= capacity && most_on_a_node(layout, evaluator, memory) <= host)
         found.push_back({layout, score, accepting(problem, layout, wanted_frameworks(problem)), problem.switched});
     }
   }
 };
 
 /// Every layout of the job as it stands.
-void search_one(const Problem& problem, RealBytes capacity, std::vector<Candidate>& found) {
-  Collector collector{problem, capacity, found};
+void search_one(const Problem& problem, bool at_risk, std::vector<Candidate>& found) {
+  Collector collector{problem, usable_memory(problem, at_risk), usable_host(problem, at_risk), found};
   each_choice(problem, [&](const Layout& layout) { collector.run(layout); });
 }
 
@@ -214,7 +233,6 @@ Problem switched_by_hand(const Problem& problem, SwitchMask on) {
 
 std::vector<Candidate> brute_search(const Problem& problem, bool at_risk) {
   std::vector<Candidate> found;
-  const RealBytes capacity = usable_memory(problem, at_risk);
   const bool launches = framework_with(problem.framework, &FrameworkRow::graphs_of_parts) != nullptr;
   const bool linked = problem.cluster.gpu.host_link.value > 0;
   const bool optimizers = linked && framework_with(problem.framework, &FrameworkRow::offloads_optimizer) != nullptr;
@@ -224,7 +242,7 @@ std::vector<Candidate> brute_search(const Problem& problem, bool at_risk) {
   for (unsigned on = 0; on <= has; ++on) {
     const bool asked = problem.objective != Objective::Memory && (on & ~problem.free_switches) == 0;
     if (on == 0 || ((on & ~has) == 0 && asked))
-      search_one(switched_by_hand(problem, static_cast<SwitchMask>(on)), capacity, found);
+      search_one(switched_by_hand(problem, static_cast<SwitchMask>(on)), at_risk, found);
   }
   return found;
 }

@@ -267,6 +267,7 @@ TEST_CASE("search finds what brute force finds where the job leaves switches fre
       if (named(framework) && framework != Framework::Megatron) leave_to_framework(problem);
       problem.free_switches = static_cast<SwitchMask>(1 + random() % 7);
       problem.cluster.gpu.host_link = BytesPerSecond(random() % 5 == 0 ? 0 : 55e9);
+      if (i % 3 == 0) problem.cluster.host_memory = Bytes((std::int64_t{1} << 30) << (random() % 8));
       // The host launches more slowly than the GPU works, or about as slowly.
       if (i % 4 != 0) problem.training.seq = 128 << (random() % 4);
       CAPTURE(framework_row(framework).name);

@@ -127,6 +127,7 @@ TEST_CASE("a cluster of random numbers reads back as it was written") {
                                Seconds(dice.coin() ? 0 : dice.between(1e-7, 1e-4)), dice.one_of({1., 2., 7.}),
                                dice.one_of({Provenance::Measured, Provenance::Imported, Provenance::Fitted,
                                             Provenance::Datasheet, Provenance::Inherited, Provenance::Assumed})});
+    cluster.host_memory = Bytes(dice.one_of({0, 960, 2048}) * (std::int64_t{1} << 30));
     cluster.host_power_w = dice.one_of({0., 1., 420.});
     cluster.pue = dice.one_of({1.2, 1., 1.5, 10.});
     cluster.gpu_mtbf_hours = dice.one_of({0., 1., 50000.});
@@ -156,6 +157,7 @@ TEST_CASE("a cluster of random numbers reads back as it was written") {
     CHECK(again->gpu.scale_up == cluster.tiers[0].bandwidth);  // a cluster's links are its GPU's
     CHECK(again->gpu.scale_up_size == cluster.tiers[0].size);
     if (cluster.tiers.size() > 1) CHECK(again->gpu.nic == cluster.tiers[1].bandwidth);
+    CHECK(again->host_memory == cluster.host_memory);
     CHECK(again->host_power_w == cluster.host_power_w);
     CHECK(again->pue == cluster.pue);
     CHECK(again->gpu_mtbf_hours == doctest::Approx(cluster.gpu_mtbf_hours).epsilon(1e-14));

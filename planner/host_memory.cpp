@@ -1,0 +1,78 @@
+// Memory of the hosts: what the ranks of one node leave there together. Tested by tests/planner/host_memory_test.cpp.
+#include "planner/host_memory.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "formulas/rank_grid.hpp"
+
+namespace plan {
+
+RealBytes usable_host(const Problem& problem, bool at_risk) {
+  const RealBytes memory(problem.cluster.host_memory);
+  if (memory <= RealBytes()) return RealBytes::infinity();
+  return at_risk || problem.headroom.accept_risk ? memory : kHostShare * memory;
+}
+
+Fits fits_host(Bytes need, Bytes capacity) {
+  if (capacity.value <= 0 || need <= kHostShare * RealBytes(capacity)) return Fits::Yes;
+  return need <= capacity ? Fits::AtRisk : Fits::No;
+}
+
+Fits fits_gpu(const Estimate& estimate) {
+  if (fits_host(estimate.host, estimate.host_capacity) < estimate.fits) return estimate.fits;
+  if (estimate.peak_high <= estimate.capacity) return Fits::Yes;
+  return estimate.peak_low <= estimate.capacity ? Fits::AtRisk : Fits::No;
+}
+
+std::vector<Note> host_notes(const Problem& problem, const Estimate& estimate) {
+  if (estimate.host.value <= 0) return {};
+  const auto gib = [](Bytes bytes) { return fmt::format("{:.0f} GiB", static_cast<double>(bytes.value) / kGiB); };
+  const std::string need = gib(estimate.host), has = gib(estimate.host_capacity);
+  if (estimate.host_capacity.value <= 0)
+    return {{"host_memory_unknown",
+             fmt::format("{} does not state the memory of its nodes (`host_memory`): {} of each are needed",
+                         problem.cluster.name, need)}};
+  const Fits fits = fits_host(estimate.host, estimate.host_capacity);
+  if (fits == Fits::Yes) return {};
+  const bool states = problem.training.offload.optimizer > 0 || problem.training.offload.parameters;
+  const std::string remedy = fmt::format(
+      "leave less there with `--offload`{}",
+      states ? ", or let more nodes share it: more `--gpus`, and states that are sharded over all of them" : "");
+  if (fits == Fits::AtRisk)
+    return {{"host_memory_at_risk",
+             fmt::format("{} of each node's {} are needed, and what else runs there wants a tenth: {}", need, has,
+                         remedy)}};
+  return {{"host_memory_short",
+           fmt::format("does not fit the host: each node needs {} of its memory and has {}: {}", need, has, remedy)}};
+}
+
+RealBytes host_of_node(const Cluster& cluster, const Layout& layout, std::span<const RealBytes> of_stage) {
+  const auto stages = static_cast<std::int64_t>(of_stage.size());
+  const std::int64_t world = layout.world(), stride = RankGrid(layout).stage_stride();
+  const std::int64_t ranks = std::min<std::int64_t>(std::max(cluster.gpus_per_node, 1), world);
+  // A node is part of one stage.
+  if (stride % ranks == 0) return static_cast<double>(ranks) * *std::max_element(of_stage.begin(), of_stage.end());
+  RealBytes most;
+  const std::int64_t different = std::min(world, std::lcm(ranks, stride * stages));  // then nodes repeat
+  for (std::int64_t first = 0; first < different; first += ranks) {
+    RealBytes sum;
+    for (std::int64_t rank = first; rank < std::min(first + ranks, world); ++rank)
+      sum += of_stage[static_cast<std::size_t>(rank / stride % stages)];
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+RealBytes host_of_node(const Cluster& cluster, const Layout& layout, std::span<const StageMemory> stages) {
+  std::vector<RealBytes> of_stage;
+  for (const StageMemory& stage : stages) of_stage.push_back(RealBytes(stage.host));
+  return host_of_node(cluster, layout, of_stage);
+}
+
+}  // namespace plan
