@@ -29,6 +29,7 @@ Problem under(const Problem& problem, const FrameworkRow& row) {
 unsigned switches_of(const FrameworkRow& row) {
   return (row.graphs_of_parts ? unsigned{kSwitchGraphs} : 0) |
          (row.offloads_optimizer ? unsigned{kSwitchOptimizer} : 0) |
+         (row.offloads_weights ? unsigned{kSwitchOptimizer} | unsigned{kSwitchWeights} : 0) |
          (row.offloads_activations ? unsigned{kSwitchActivations} : 0);
 }
 
@@ -48,7 +49,7 @@ constexpr std::size_t kFewerNumbers = 3;  ///< of GPUs, tried where all of them 
 
 namespace {
 
-constexpr SwitchMask kHostSwitches = kSwitchOptimizer | kSwitchActivations;
+constexpr SwitchMask kHostSwitches = kSwitchOptimizer | kSwitchActivations | kSwitchWeights;
 
 /// The job with all that it holds left on the GPUs. The host's time to step the optimizer has no law here, nor has what
 /// copies of activations take from the work beside them: beside layouts that do without, one that offloads would look

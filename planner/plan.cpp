@@ -116,7 +116,7 @@ void add_host_note(Plan& plan, const Problem& asked, const RunnableSearch& found
   constexpr double kWorthANote = 0.1;
   constexpr std::int64_t kFamilies = 300;
   if (found.problem.framework == asked.framework || found.result.at_risk || found.nothing_runs) return;
-  constexpr unsigned kHost = kSwitchOptimizer | kSwitchActivations;
+  constexpr unsigned kHost = kSwitchOptimizer | kSwitchActivations | kSwitchWeights;
   if (asked.objective != Objective::StepTime || (asked.free_switches & kHost) == 0) return;
   std::optional<Advice> best;
   for (const ChangedJob& change : offloads(asked))

@@ -56,6 +56,7 @@ GraphParts graph_parts(const Model& model) {
 /// What these switches of a job with them on leave in host memory, as `--offload` has it; empty if nothing.
 std::string offload_words(const Problem& switched, SwitchMask on) {
   std::string words = (on & kSwitchOptimizer) != 0 ? "optimizer" : "";
+  if ((on & kSwitchWeights) != 0) words += ",parameters";
   if ((on & kSwitchActivations) != 0)
     words.append(words.empty() ? "" : ",").append(module_words(switched.training.offload.modules));
   return words;
@@ -155,6 +156,10 @@ std::vector<ChangedJob> offloads(const Problem& problem) {
     changes.push_back({"--offload optimizer", problem});
     changes.back().problem.training.offload.optimizer = 1;
   }
+  if (const FrameworkRow* all = with_words(problem, &FrameworkRow::offloads_weights); all != nullptr && !stated.any()) {
+    changes.push_back(under(*all, problem, "--offload optimizer,parameters"));
+    changes.back().problem.training.offload = {.optimizer = 1, .parameters = true};
+  }
   const FrameworkRow* row = with_words(problem, &FrameworkRow::offloads_activations);
   const std::uint16_t modules = stated.any() || row == nullptr ? std::uint16_t{} : movable_modules(problem);
   if (modules == 0) return changes;
@@ -242,11 +247,14 @@ SwitchMask turnable_switches(const Problem& problem) {
   if (!graph_launches(problem).empty()) all |= kSwitchGraphs;
   if (problem.cluster.gpu.host_link.value > 0 && !training.offload.any()) {
     if (some_wanted(problem, &FrameworkRow::offloads_optimizer)) all |= kSwitchOptimizer;
+    if (some_wanted(problem, &FrameworkRow::offloads_weights)) all |= kSwitchOptimizer | kSwitchWeights;
     if (some_wanted(problem, &FrameworkRow::offloads_activations) && movable_modules(problem) != 0)
       all |= kSwitchActivations;
   }
   return static_cast<SwitchMask>(all & problem.free_switches);
 }
+
+bool offloads_states_alone(const Problem& problem) { return some_wanted(problem, &FrameworkRow::offloads_optimizer); }
 
 Problem with_switches(const Problem& problem, SwitchMask on) {
   Problem job = problem;
@@ -258,6 +266,7 @@ Problem with_switches(const Problem& problem, SwitchMask on) {
     job.inputs.push_back({"cuda_graphs", parts.words, Origin::Default, std::string(kSearched)});
   }
   if ((on & kSwitchOptimizer) != 0) job.training.offload.optimizer = 1;
+  if ((on & kSwitchWeights) != 0) job.training.offload.parameters = true;
   if ((on & kSwitchActivations) != 0) job.training.offload.modules = movable_modules(job);
   if (const std::string words = offload_words(job, on); !words.empty())
     job.inputs.push_back({"offload", words, Origin::Default, std::string(kSearched)});

@@ -26,6 +26,8 @@ struct ChangedJob {
 
 /// Those of the switches that a job leaves free which its framework, its GPUs and its model have.
 [[nodiscard]] SwitchMask turnable_switches(const Problem& problem);
+/// Has a framework that may run the job a word for the optimizer's states on the host without the weights?
+[[nodiscard]] bool offloads_states_alone(const Problem& problem);
 /// The job with these on and none left free; its inputs say so.
 [[nodiscard]] Problem with_switches(const Problem& problem, SwitchMask on);
 /// A layout that a search of the job found, with its switches.

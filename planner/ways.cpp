@@ -72,7 +72,12 @@ std::vector<SwitchMask> switch_choices(const Problem& problem) {
   std::vector<SwitchMask> all;
   if (problem.objective == Objective::Memory) return all;
   const unsigned free = turnable_switches(problem);
-  for (unsigned some = free; some != 0; some = (some - 1) & free) all.push_back(static_cast<SwitchMask>(some));
+  // Weights leave with the optimizer, and it leaves without them where a framework has a word for that.
+  const bool alone = offloads_states_alone(problem);
+  for (unsigned some = free; some != 0; some = (some - 1) & free) {
+    const bool states = (some & kSwitchOptimizer) != 0, weights = (some & kSwitchWeights) != 0;
+    if (weights ? states : !states || alone) all.push_back(static_cast<SwitchMask>(some));
+  }
   std::sort(all.begin(), all.end(), fewer_switches);
   return all;
 }

@@ -177,7 +177,7 @@ void resolve_switches(Draft& draft) {
 void leave_switches_free(Draft& draft) {
   if (draft.request.files) return;
   const unsigned graphs = draft.request.cuda_graphs ? 0 : kSwitchGraphs;
-  const unsigned offload = draft.request.offload ? 0 : kSwitchOptimizer | kSwitchActivations;
+  const unsigned offload = draft.request.offload ? 0 : kSwitchOptimizer | kSwitchActivations | kSwitchWeights;
   draft.problem.free_switches = static_cast<SwitchMask>(graphs | offload);
 }
 

@@ -25,6 +25,7 @@ enum Switch : SwitchMask {
   kSwitchGraphs = 1,       ///< CUDA graphs launch what parts of a layer they can
   kSwitchOptimizer = 2,    ///< the optimizer's states wait in host memory
   kSwitchActivations = 4,  ///< so do the inputs of every module that can leave them there
+  kSwitchWeights = 8,      ///< with the optimizer's states their sharded weights and gradients wait there, too
 };
 
 /// How much of the GPU's memory a plan must leave free. Where nobody says: what the prediction may be wrong by.

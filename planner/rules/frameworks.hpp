@@ -37,6 +37,7 @@ struct FrameworkRow {
   std::uint8_t overlaps = 0;          ///< OverlapBit bits: messages that a word lets run beside compute or not
   bool dispatches = false;            ///< how tokens reach their experts has words
   bool offloads_optimizer = false;    ///< states of the optimizer can wait in host memory without the weights
+  bool offloads_weights = false;      ///< the optimizer, sharded weights and gradients can together
   bool offloads_activations = false;  ///< activations can wait in host memory
   bool mesh_per_pool = false;         ///< each kind of GPU can be a process mesh of its own
   std::string_view image{};           ///< of its containers, whose releases presets/stacks lists by the last word

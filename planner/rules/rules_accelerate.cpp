@@ -69,6 +69,7 @@ FrameworkRow accelerate_framework() {
       .rules = kRules,
       .cp_kind = CpKind::AllGather,
       .splits_sequence = false,
+      .offloads_weights = true,
   };
 }
 

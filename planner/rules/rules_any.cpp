@@ -22,6 +22,7 @@ FrameworkRow any_framework() {
       .overlaps = kOverlapAll,
       .dispatches = true,
       .offloads_optimizer = true,
+      .offloads_weights = true,
       .offloads_activations = true,
       .sharded = StateLayout::MegatronFsdp,
   };

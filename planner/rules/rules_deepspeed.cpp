@@ -62,6 +62,7 @@ FrameworkRow deepspeed_framework() {
       .splits_sequence = false,
       .overlaps = kOverlapGrads,
       .offloads_optimizer = true,
+      .offloads_weights = true,
   };
 }
 

@@ -110,6 +110,10 @@ constexpr Rule kRules[] = {
 
     {"torchtitan_offload", "torchtitan offloads weights, gradients and all states together", Level::Grid, kTorchtitan,
      [](const Problem& p, const Layout&) { return rule::offloads_all_or_none(p.training.offload); }},
+    // distributed/parallel_dims.py, fsdp_enabled: without a shard group nothing hands the policy on.
+    {"torchtitan_offload_shards", "torchtitan offloads what FSDP shards: over more than one rank", Level::Sharding,
+     kTorchtitan,
+     [](const Problem& p, const Layout& l) { return !p.training.offload.parameters || l.shard_group() > 1; }},
     {"torchtitan_zero", "torchtitan shards weights (zero 3, or 2 kept gathered), or replicates all on dp alone",
      Level::Sharding, kTorchtitan,
      [](const Problem&, const Layout& l) {
@@ -154,6 +158,7 @@ FrameworkRow torchtitan_framework() {
       .rules = kRules,
       .cp_kind = CpKind::AllGather,
       .spares_layers = true,
+      .offloads_weights = true,
       .lacks = torchtitan_lacks,
       .recomputes = kRecomputeOps,
   };

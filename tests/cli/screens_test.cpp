@@ -59,12 +59,9 @@ const std::string kAnswers[] = {
 
 /// Requests that nothing satisfies, and what stops them.
 const std::string kRefused[] = {
-    "--model 8b --gpus 1 --gpu a100-sxm-40gb",
-    "--model 405b --gpus 1000 --layout tp8,pp5",
-    "--model 8b --gpus 64 --global-batch 1023 --layout dp64",
-    "--model 8b --gpus 8 --seq 8191 --layout cp2",
-    "estimate --model 8b --gpus 8 --seq 8191 --layout cp2",
-    "estimate --model 8b --gpus 8 --layout tp3",
+    "--model 8b --gpus 1 --gpu a100-sxm-40gb --framework megatron", "--model 405b --gpus 1000 --layout tp8,pp5",
+    "--model 8b --gpus 64 --global-batch 1023 --layout dp64",       "--model 8b --gpus 8 --seq 8191 --layout cp2",
+    "estimate --model 8b --gpus 8 --seq 8191 --layout cp2",         "estimate --model 8b --gpus 8 --layout tp3",
 };
 
 }  // namespace

@@ -220,6 +220,7 @@ Problem switched_by_hand(const Problem& problem, SwitchMask on) {
   Problem job = problem;
   job.switched = on, job.free_switches = 0;
   if ((on & kSwitchOptimizer) != 0) job.training.offload.optimizer = 1;
+  if ((on & kSwitchWeights) != 0) job.training.offload.parameters = true;
   if ((on & kSwitchActivations) != 0) job.training.offload.modules = every_offload_module(problem.model);
   if ((on & kSwitchGraphs) == 0) return job;
   for (const Layer& layer : problem.model.kinds) {
@@ -237,9 +238,18 @@ std::vector<Candidate> brute_search(const Problem& problem, bool at_risk) {
   const bool linked = problem.cluster.gpu.host_link.value > 0;
   const bool optimizers = linked && framework_with(problem.framework, &FrameworkRow::offloads_optimizer) != nullptr;
   const bool activations = linked && framework_with(problem.framework, &FrameworkRow::offloads_activations) != nullptr;
-  const unsigned has = (launches ? unsigned{kSwitchGraphs} : 0) | (optimizers ? unsigned{kSwitchOptimizer} : 0) |
+  const std::span<const FrameworkRow> rows = frameworks();
+  const bool weights = linked && std::any_of(rows.begin(), rows.end(), [&](const FrameworkRow& row) {
+                         return row.offloads_weights && named(row.framework) &&
+                                (wanted_frameworks(problem) & framework_bit(row.framework)) != 0;
+                       });
+  const unsigned has = (launches ? unsigned{kSwitchGraphs} : 0) |
+                       (optimizers || weights ? unsigned{kSwitchOptimizer} : 0) |
+                       (weights ? unsigned{kSwitchWeights} : 0) |
                        (activations && every_offload_module(problem.model) != 0 ? unsigned{kSwitchActivations} : 0);
   for (unsigned on = 0; on <= has; ++on) {
+    if ((on & kSwitchWeights) != 0 ? (on & kSwitchOptimizer) == 0 : (on & kSwitchOptimizer) != 0 && !optimizers)
+      continue;
     const bool asked = problem.objective != Objective::Memory && (on & ~problem.free_switches) == 0;
     if (on == 0 || ((on & ~has) == 0 && asked))
       search_one(switched_by_hand(problem, static_cast<SwitchMask>(on)), at_risk, found);

@@ -255,17 +255,18 @@ TEST_CASE("search finds what brute force finds on models, batches and fixed axes
 
 TEST_CASE("search finds what brute force finds where the job leaves switches free") {
   std::mt19937 random(20261125);
-  int graphs = 0, offloaded = 0, activations = 0, chosen = 0, kept = 0;
+  int graphs = 0, offloaded = 0, weights = 0, activations = 0, chosen = 0, kept = 0;
   for (const FrameworkRow& row : frameworks()) {
     const Framework framework = row.framework;
-    const bool switches = row.graphs_of_parts || row.offloads_optimizer || row.offloads_activations;
+    const bool switches =
+        row.graphs_of_parts || row.offloads_optimizer || row.offloads_weights || row.offloads_activations;
     if (framework != Framework::Any && !(named(framework) && switches)) continue;
     for (int i = 0; i < oracle::rounds(240); ++i) {
       Problem problem = oracle::random_problem(random, i % 10 == 0 ? 32 : 12);
       if (i % 2 == 0) problem = oracle::widened(problem, random);
       problem.framework = framework;
       if (named(framework) && framework != Framework::Megatron) leave_to_framework(problem);
-      problem.free_switches = static_cast<SwitchMask>(1 + random() % 7);
+      problem.free_switches = static_cast<SwitchMask>(1 + random() % 15);
       problem.cluster.gpu.host_link = BytesPerSecond(random() % 5 == 0 ? 0 : 55e9);
       if (i % 3 == 0) problem.cluster.host_memory = Bytes((std::int64_t{1} << 30) << (random() % 8));
       // The host launches more slowly than the GPU works, or about as slowly.
@@ -279,13 +280,14 @@ TEST_CASE("search finds what brute force finds where the job leaves switches fre
       if (found.ranking.best().empty()) continue;
       const SwitchMask on = found.ranking.best().front().switched;
       graphs += (on & kSwitchGraphs) != 0, offloaded += (on & kSwitchOptimizer) != 0;
-      activations += (on & kSwitchActivations) != 0;
+      activations += (on & kSwitchActivations) != 0, weights += (on & kSwitchWeights) != 0;
       chosen += found.recommended->switched != 0, kept += on != 0 && found.recommended->switched == 0;
     }
   }
   CHECK(graphs >= oracle::at_least(20));
   CHECK(offloaded >= oracle::at_least(20));
   CHECK(activations >= oracle::at_least(20));
+  CHECK(weights >= oracle::at_least(2));  // random jobs seldom need it
   CHECK(chosen >= oracle::at_least(20));
   CHECK(kept >= oracle::at_least(1));  // a gain too small to be sure of turns nothing on
 }
