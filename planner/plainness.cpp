@@ -5,25 +5,38 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
 #include <tuple>
+
+#include "planner/rules/frameworks.hpp"
 
 namespace plan {
 namespace {
 
-int axes(const Layout& l) { return int(l.tp > 1) + int(l.cp > 1) + int(l.pp > 1) + int(l.ep > 1); }
+/// Sequences below this fit a rank: published recipes split context from 8192 tokens on (NeMo, llama3_70b.py and
+/// llama31_405b.py: cp 2 at 8192; its recipes of 2048 and 4096 tokens have none).
+constexpr std::int64_t kLongSequence = 8192;
+
+/// Megatron-FSDP in the place of the distributed optimizer is a second way to train, with words and limits of its own.
+bool other_engine(const Problem& problem, const Layout& l) {
+  return l.zero >= 2 && framework_row(problem.framework).sharded.has_value();
+}
+
+int axes(const Problem& problem, const Layout& l) {
+  return int(l.tp > 1) + int(l.cp > 1) + int(l.pp > 1) + int(l.ep > 1) + int(other_engine(problem, l));
+}
 
 /// How often `parts` have to be halved to be one.
 int halvings(std::int64_t parts) {
   return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(parts, 1) - 1)));
 }
 
-/// How often the model is halved over what is slower than a scale-up domain: into stages, and into the domains that
-/// tensor and context groups and those of experts reach into. What leaves a domain is what waits, breaks and has to be
-/// placed by hand.
-int spread(const Problem& problem, const Layout& l) {
+/// How often groups are halved over what is slower than a scale-up domain: into the domains that tensor and context
+/// groups and those of experts reach into. What leaves a domain is what waits, breaks and has to be placed by hand.
+int reach(const Problem& problem, const Layout& l) {
   const std::int64_t domain = std::max<std::int64_t>(problem.cluster.scale_up_size(), 1);
   const auto domains = [&](int degree, int inside) { return (std::int64_t{degree} * inside + domain - 1) / domain; };
-  return halvings(l.pp) + halvings(domains(l.cp, l.tp)) + halvings(domains(l.ep, l.etp));
+  return halvings(domains(l.cp, l.tp)) + halvings(domains(l.ep, l.etp));
 }
 
 /// Layers divide, or they do with the embedding and the head counted as one layer each.
@@ -36,7 +49,13 @@ int recomputing(const Recompute& recompute) {
   return recompute.layers == 0 && recompute.uniform <= 1 ? 2 : 3;
 }
 
-int sharding(const Layout& l) { return (l.zero >= 2 ? 1 : 0) + (l.shard > 0 ? 2 : 0); }
+/// FSDP shards weights unless it is told otherwise, everything else the optimizer's states: what each is made for.
+int sharding(const Problem& problem, const Layout& l) {
+  const bool fsdp = problem.training.stack.states == StateLayout::Fsdp2;
+  const int usual = fsdp ? 3 : 1;
+  const bool alone = l.dense_group() == 1, open = l.zero == Layout{}.zero;  // nothing to share out, or not chosen yet
+  return (alone || open ? 0 : std::abs(l.zero - usual)) + (l.shard > 0 ? 4 : 0);
+}
 
 }  // namespace
 
@@ -50,10 +69,11 @@ Plainness plainness(const Problem& problem, const Candidate& candidate) {
   const bool pipeline = l.pp > 1;
   return {{std::popcount(candidate.switched), int(l.order != Layout{}.order), int(pipeline && !even(layers, l.pp)),
            int(pipeline && !even(layers, l.pp * l.vp)), int(candidate.by_hand),
-           int(l.recompute.kind == RecomputeKind::Full), spread(problem, l), axes(l),
+           int(l.recompute.kind == RecomputeKind::Full), int(l.cp > 1 && problem.training.seq < kLongSequence),
+           halvings(l.pp) + reach(problem, l), reach(problem, l), axes(problem, l),
            int(pipeline && !common(l.schedule)), int(l.group > 0), int(l.tp > 1 && !l.sequence_parallel),
            int(!std::has_single_bit(static_cast<unsigned>(l.micro_batch))), int(l.cp_kind == CpKind::Hybrid),
-           recomputing(l.recompute), sharding(l), l.pp * l.vp},
+           recomputing(l.recompute), sharding(problem, l), l.pp * l.vp},
           candidate.score};
 }
 

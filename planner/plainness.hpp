@@ -35,13 +35,15 @@ class Allowance {
 /// decides: less is plainer. plan(1) documents the order.
 struct Plainness {
   /// Switches that the search turned on; an order of axes that not every framework has; stages that are not even;
-  /// chunks that do not divide the layers; layers laid by hand; whole layers that are recomputed; halvings of the model
-  /// over what is slower than a scale-up domain (stages, and the domains that tensor and context groups and expert
-  /// groups reach into); of tp, cp, pp and ep those over 1; a schedule other than 1F1B and interleaved; tensor ranks
-  /// that each hold the whole sequence; a micro-batch that is no power of two; context split in two ways at once; how
-  /// much is recomputed (nothing, modules, all layers, some of them or several at once); how states are sharded
-  /// (optimizer, weights too, in groups); pieces that the model is cut into, over all stages.
-  std::array<int, 16> counts{};
+  /// chunks that do not divide the layers; layers laid by hand; whole layers that are recomputed; context split though
+  /// a rank could hold the sequence; halvings of the model over what is slower than a scale-up domain (stages, and the
+  /// domains that tensor and context groups and expert groups reach into), and of them those of groups; of tp, cp, pp
+  /// and ep those over 1, another engine that shards weights or gradients among them; a schedule other than 1F1B and
+  /// interleaved; tensor ranks that each hold the whole sequence; a micro-batch that is no power of two; context split
+  /// in two ways at once; how much is recomputed (nothing, modules, all layers, some of them or several at once); how
+  /// states are sharded (as the framework does unless it is told otherwise, in another way, in groups); pieces that the
+  /// model is cut into, over all stages.
+  std::array<int, 18> counts{};
   Score score{};  ///< then the least memory, then the shortest step
 
   friend bool operator<(const Plainness& a, const Plainness& b);

@@ -1,6 +1,8 @@
 // From a problem to a ranked plan. Tested by tests/planner/search_test.cpp.
 #include "planner/plan.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "formulas/names.hpp"
@@ -202,7 +204,16 @@ void weigh(Plan& plan, const SearchResult& result) {
     runner.difference = paired_difference(plan.problem, runner.estimate, plan.best);
     runner.against_best = against(plan.best, runner.estimate);
   }
-  plan.choice = Certainty{draws.within(best, 0), draws.within(best, kAsGood), plan.best.capacity - plan.best.peak};
+  // Twins that differ in a group or in how states are shared out are hardly ever the fastest by turns: what wins or
+  // loses is a choice of degrees.
+  double degrees = draws.within(best, 0);
+  for (std::size_t i = 0; i < result.near.size(); ++i)
+    if (same_degrees(result.near[i].layout, plan.best.layout))
+      degrees = std::max(degrees, draws.within(result.near_terms[i], 0));
+  plan.choice = Certainty{.best_share = draws.within(best, 0),
+                          .degrees_share = degrees,
+                          .within_2_percent_share = draws.within(best, kAsGood),
+                          .headroom = plan.best.capacity - plan.best.peak};
 }
 
 }  // namespace

@@ -272,8 +272,8 @@ std::vector<Fact> choice_facts(const Plan& plan) {
   if (plan.per_stage) facts.push_back({"per stage", per_stage_text(plan, *plan.per_stage)});
   if (plan.choice)
     facts.push_back(
-        {"how sure", fmt::format("the fastest in {} of draws, within 2 % of it in {}", percent(plan.choice->best_share),
-                                 percent(plan.choice->within_2_percent_share))});
+        {"how sure", fmt::format("its degrees are fastest in {} of draws, within 2 % in {}",
+                                 percent(plan.choice->degrees_share), percent(plan.choice->within_2_percent_share))});
   return facts;
 }
 

@@ -337,6 +337,7 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
   json["runs_on"] = runs_on_json(plan.runs_on);
   if (plan.choice)
     json["choice"] = {{"best_share", plan.choice->best_share},
+                      {"degrees_share", plan.choice->degrees_share},
                       {"within_2_percent_share", plan.choice->within_2_percent_share},
                       {"headroom_bytes", plan.choice->headroom.value}};
   json["about"] = Json::object();

@@ -117,7 +117,8 @@ std::string judged(const Plan& plan) {
   const bool no_further = fast.tp * fast.cp <= std::max(plan.problem.cluster.scale_up_size(), plain.tp * plain.cp) &&
                           fast.etp * fast.ep <= plain.etp * plain.ep;
   const bool rebuilds = fast.recompute.kind == RecomputeKind::Full && plain.recompute.kind != RecomputeKind::Full;
-  if (equal && no_further && !rebuilds && fast.order == plain.order && plain.pp >= 2 * fast.pp)
+  const bool short_split = fast.cp > 1 && plan.problem.training.seq < 8192;  // which nobody would launch for that
+  if (equal && no_further && !rebuilds && !short_split && fast.order == plain.order && plain.pp >= 2 * fast.pp)
     return "a deeper pipeline than the fastest needs";
   const std::string text = human_report(plan, {}, Terminal{});
   for (const char* line : {"\n  runs on ", "\n  fastest ", "\n  how sure "})

@@ -12,6 +12,7 @@
 #include "planner/enumerate.hpp"
 #include "planner/estimate.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/memory_front.hpp"
 #include "planner/plainness.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -75,14 +76,15 @@ bool shallower(const Problem& problem, const Layout& b, const Layout& a) {
   const int domain = problem.cluster.scale_up_size();
   const auto reach = [&](int ranks) { return (ranks + domain - 1) / domain; };
   const bool rebuilds = b.recompute.kind == RecomputeKind::Full && a.recompute.kind != RecomputeKind::Full;
-  return !rebuilds && 2 * b.pp <= a.pp && equal_parts(problem, b) && b.order == AxisOrder::PipelineOutermost &&
+  const bool cut = b.cp > 1 && a.cp == 1 && problem.training.seq < 8192;
+  return !rebuilds && !cut && 2 * b.pp <= a.pp && equal_parts(problem, b) && b.order == AxisOrder::PipelineOutermost &&
          reach(b.tp * b.cp) <= reach(a.tp * a.cp) && reach(b.etp * b.ep) <= reach(a.etp * a.ep);
 }
 
 using Allowed = std::function<bool(const Candidate&)>;
 
 /// With as many layers on every chunk, the ends counted as a layer each or not, if that is allowed and has room.
-Candidate laid(const Problem& asked, Candidate candidate, const Allowed& allowed, RealBytes capacity) {
+Candidate laid(const Problem& asked, Candidate candidate, const Allowed& allowed, bool at_risk) {
   const Problem problem = oracle::switched_by_hand(asked, candidate.switched);
   const int depth = problem.model.depth(), chunks = candidate.layout.pp * candidate.layout.vp;
   if (candidate.layout.pp == 1 || problem.fixed.chunk_layers) return candidate;
@@ -108,7 +110,8 @@ Candidate laid(const Problem& asked, Candidate candidate, const Allowed& allowed
   const MemoryModel memory(problem, equal.layout);
   evaluator.recompute(equal.layout.recompute);
   equal.score = {evaluator.step_terms(equal.layout, memory).total(), evaluator.peak_memory(equal.layout, memory)};
-  return equal.score.peak <= capacity && allowed(equal) ? equal : candidate;
+  if (evaluator.host_memory(equal.layout, memory) > usable_host(problem, at_risk)) return candidate;
+  return equal.score.peak <= usable_memory(problem, at_risk) && allowed(equal) ? equal : candidate;
 }
 
 /// At most 3 % slower than the fastest of those that are near, and within 2 % of the fastest of a draw in a twentieth
@@ -150,7 +153,7 @@ void check_choice(const Problem& problem, const SearchResult& found, const std::
   std::optional<Candidate> plainest;
   for (const Candidate& candidate : good) {
     if (plainest && counts(candidate) > counts(*plainest)) break;  // laid by hand it is no plainer
-    const Candidate one = laid(problem, candidate, allowed, usable_memory(problem, found.at_risk));
+    const Candidate one = laid(problem, candidate, allowed, found.at_risk);
     if ((!plainest || plain(one, *plainest)) && allowed(one)) plainest = one;
   }
   check_same({*found.recommended}, {*plainest});
@@ -158,7 +161,7 @@ void check_choice(const Problem& problem, const SearchResult& found, const std::
   CHECK(std::none_of(good.begin(), good.end(), [&](const Candidate& other) {
     if (other.switched != found.recommended->switched) return false;
     if (!shallower(problem, other.layout, found.recommended->layout)) return false;
-    const Candidate one = laid(problem, other, allowed, usable_memory(problem, found.at_risk));
+    const Candidate one = laid(problem, other, allowed, found.at_risk);
     return allowed(one) && (found.recommended->by_hand || !one.by_hand);
   }));
   std::sort(near.begin(), near.end(), faster);
