@@ -242,7 +242,8 @@ struct HardwareProfile {
   ProfileGpu gpu{};
   int gpus_per_node = 0;  ///< that took part
   int nodes = 0;
-  int host_gpus = 0;  ///< that the driver lists on a host, whether they took part or not; 0: not known
+  int host_gpus = 0;           ///< that the driver lists on a host, whether they took part or not; 0: not known
+  double host_memory_gib = 0;  ///< of one host; 0: not known
   ProfileMemory memory{};
   ProfileHbm hbm{};
   std::vector<ProfileGemm> gemm{};

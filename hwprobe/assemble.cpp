@@ -348,6 +348,7 @@ HardwareProfile assemble(const JobFacts& facts, const std::vector<Observation>& 
   profile.gpus_per_node = facts.ranks_per_node;
   profile.nodes = facts.nodes;
   profile.host_gpus = facts.host_gpus;
+  profile.host_memory_gib = facts.host_memory_gib;
   profile.provenance = {facts.source};
   const std::string& prov = facts.source.id;
   std::array<std::vector<const Observation*>, kSections> by;

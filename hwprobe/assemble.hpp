@@ -29,6 +29,7 @@ struct JobFacts {
   ProfileHostLink host_link{};  ///< kind, generation and width
   int ranks = 1, ranks_per_node = 1, nodes = 1;
   int host_gpus = 0;  ///< that the driver lists on this host
+  double host_memory_gib = 0;
   ProfileSource source{};
   Cluster expected{};
   std::vector<ProfileConditions> conditions{};

@@ -109,6 +109,21 @@ double port_rate(const std::string& text) {
   return number_in(words[0]).value_or(0) / 8;
 }
 
+namespace {
+
+/// "MemTotal:       2113421236 kB", which are KiB (proc_meminfo(5)).
+double host_memory_gib(const fs::path& proc) {
+  std::ifstream file(proc / "meminfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string_view> words = words_of_line(line);
+    if (words.size() == 3 && words[0] == "MemTotal:" && words[2] == "kB")
+      return number_in(words[1]).value_or(0) / (1024.0 * 1024.0);
+  }
+  return 0;
+}
+
+}  // namespace
+
 Machine discover(const char* nvml_library, const std::string& sys, const std::string& proc,
                  const std::string& amd_smi) {
   Machine machine;
@@ -116,6 +131,7 @@ Machine discover(const char* nvml_library, const std::string& sys, const std::st
   if (gethostname(host, sizeof host - 1) == 0) machine.host = host;
   machine.cores = static_cast<int>(std::thread::hardware_concurrency());
   machine.numa_nodes = numa_nodes(sys);
+  machine.host_memory_gib = host_memory_gib(proc);
   if (const Result<std::unique_ptr<GpuDriver>> loaded = load_driver(nvml_library, amd_smi, sys)) {
     const GpuDriver& driver = **loaded;
     machine.driver = driver.driver();

@@ -26,7 +26,8 @@ struct Machine {
   std::string rdma{};    ///< what lets adapters reach GPU memory: nvidia_peermem, DMA-BUF; empty: nothing seen
   std::string no_gpu{};  ///< why there are none; empty if there are
   std::vector<GpuFacts> gpus{};
-  int host_gpus = 0;  ///< that the driver lists, visible to this process or not
+  int host_gpus = 0;           ///< that the driver lists, visible to this process or not
+  double host_memory_gib = 0;  ///< as Linux counts it; 0: unknown
   std::vector<NicFacts> nics{};
   int numa_nodes = 0;
   int cores = 0;

@@ -182,6 +182,7 @@ int host_gpus(const HardwareProfile& profile, int usual) {
 void apply_tiers(const HardwareProfile& profile, Cluster& cluster) {
   const int before_gpus = cluster.gpus_per_node;
   cluster.gpus_per_node = host_gpus(profile, before_gpus);
+  if (profile.host_memory_gib > 0) cluster.host_memory = round_bytes(profile.host_memory_gib * kGiB);
   if (cluster.gpus_per_node != before_gpus && cluster.nics_per_node > 0) cluster.nics_per_node = cluster.gpus_per_node;
   if (profile.tiers.empty()) return;
   const std::vector<Tier> usual = cluster.tiers;

@@ -240,6 +240,7 @@ void fields(V& v, HardwareProfile& p) {
   v.group("gpu", p.gpu);
   v.integer("gpus_per_node", p.gpus_per_node);
   v.integer("host_gpus", p.host_gpus);
+  v.number("host_memory_gib", p.host_memory_gib);
   v.integer("nodes", p.nodes);
   v.group("memory", p.memory);
   v.group("hbm", p.hbm);

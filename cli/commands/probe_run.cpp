@@ -96,6 +96,7 @@ JobFacts facts_of(const SessionOptions& session, const Machine& machine, const s
   facts.ranks_per_node = job.placement().per_domain;
   facts.nodes = job.placement().domains;
   facts.host_gpus = machine.host_gpus;
+  facts.host_memory_gib = machine.host_memory_gib;
   facts.expected = expected;
   facts.source = {.id = "m1",
                   .tool = "plan " PLAN_VERSION,

@@ -56,6 +56,20 @@ Machine look(const char* kind, const fs::path& sys) {
 
 }  // namespace
 
+TEST_CASE("a host's memory is what Linux counts of it") {
+  const fs::path proc = fs::temp_directory_path() / "plan-discover-meminfo";
+  fs::create_directories(proc);
+  const auto seen = [&](const std::string& text) {
+    std::ofstream(proc / "meminfo") << text;
+    return discover(PLAN_NVML_DOUBLE, "/nowhere", proc.string()).host_memory_gib;
+  };
+  CHECK(seen("MemTotal:       2113421312 kB\nMemFree:        1 kB\n") == 2015.515625);
+  CHECK(seen("MemFree:        1 kB\nMemTotal:       1048576 kB\n") == 1);
+  CHECK(seen("MemTotal: lots kB\n") == 0);
+  CHECK(seen("") == 0);
+  fs::remove_all(proc);
+}
+
 TEST_CASE("a node of eight GPUs with its rails") {
   const Node node;
   const Machine m = look("hgx", node.sys);

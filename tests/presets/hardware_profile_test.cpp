@@ -32,7 +32,7 @@ HardwareProfile sample() {
                    .budget_s = 300}};
   p.gpu = {"NVIDIA H100 80GB HBM3", "h100-sxm", "2330", "9.0", 132, 50};
   p.gpus_per_node = 8;
-  p.nodes = 2;
+  p.nodes = 2, p.host_memory_gib = 1007.5;
   p.memory = {79.65, 79.1, 0.52, 0.03125, "m1"};
   p.hbm = {{2990, 0.003}, {3010, 0.004}, 3.1, "m1"};
   ProfileGemm g{.format = "bf16"};
@@ -271,6 +271,9 @@ TEST_CASE("a probe of some of a host's GPUs does not make the host smaller") {
   CHECK(cluster_of_profile(p, sheet)->gpus_per_node == 4);
   p.gpus_per_node = 16, p.host_gpus = 0;
   CHECK(cluster_of_profile(p, sheet)->gpus_per_node == 16);
+  CHECK(cluster_of_profile(p, sheet)->host_memory.value == 0);
+  p.host_memory_gib = 512;
+  CHECK(cluster_of_profile(p, sheet)->host_memory.value == std::int64_t{512} << 30);
 }
 
 TEST_CASE("no profile takes away what is known of a tier") {
