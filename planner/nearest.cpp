@@ -149,26 +149,30 @@ void suggest(Error& error, const std::vector<ChangedJob>& changes, Work& work) {
   }
 }
 
-/// Too big: what makes it smaller or gives it more room, the cheapest first.
+/// Too big: what makes it smaller or gives it more room. First what keeps the GPUs, and of that what changes least of
+/// the training; then other hardware, the cheapest first, of which one at least is told.
 void suggest_room(Error& error, const Problem& problem, Work& work) {
-  std::vector<Suggestion> found;
-  const auto offer = [&](std::optional<Suggestion> one) {
-    if (one) found.push_back(std::move(*one));
-  };
+  std::vector<Suggestion> kept, bought;
   const auto first = [&](const std::vector<ChangedJob>& changes) {  // of one kind, the first that fits
     for (const ChangedJob& change : changes) {
-      if (work.left <= 0) return;
-      std::optional<Suggestion> one = tried(change, work);
-      if (one) return offer(std::move(one));
+      if (work.left <= 0) break;
+      if (std::optional<Suggestion> one = tried(change, work)) return one;
     }
+    return std::optional<Suggestion>();
   };
-  offer(more_gpus(problem, work));
-  for (const auto& changes : {offloads(problem), adapter_tasks(problem), narrower_states(problem),
-                              other_precisions(problem), other_gpus(problem)})
-    first(changes);
-  sort_cheapest_first(found, [](const Suggestion& one) { return one.token; });
-  for (Suggestion& one : found)
-    if (error.help.size() < kSuggestions) error.help.push_back(std::move(one.line));
+  const auto offer = [](std::vector<Suggestion>& all, std::optional<Suggestion> one) {
+    if (one) all.push_back(std::move(*one));
+  };
+  offer(bought, more_gpus(problem, work));
+  for (const auto& changes :
+       {offloads(problem), adapter_tasks(problem), narrower_states(problem), other_precisions(problem)})
+    offer(kept, first(changes));
+  offer(bought, first(other_gpus(problem)));
+  sort_cheapest_first(bought, [](const Suggestion& one) { return one.token; });
+  const std::size_t room = kSuggestions - std::min<std::size_t>(1, bought.size());
+  for (std::vector<Suggestion>* some : {&kept, &bought})
+    for (Suggestion& one : *some)
+      if (error.help.size() < (some == &kept ? room : kSuggestions)) error.help.push_back(std::move(one.line));
 }
 
 /// "2^3 * 5^3"

@@ -61,13 +61,14 @@ void resolve_seq(Draft& draft) {
   draft.problem.inputs.push_back(draft.request.seq->input);
 }
 
-/// Sequences per step of adapters where nobody says: what a model was pre-trained with is a hundred times too many.
-constexpr std::int64_t kAdapterBatch = 128;
-constexpr const char* kAdapterBatchSource = "NeMo's finetuning recipes";  // recipes/finetune_default.py
+/// Sequences per step of a fine-tuning where nobody says, of all weights or of adapters: what a model was pre-trained
+/// with is a hundred times too many.
+constexpr std::int64_t kTunedBatch = 128;
+constexpr const char* kTunedBatchSource = "NeMo's finetuning recipes";  // recipes/finetune_default.py
 
-bool trains_adapters(const Request& request) {
-  if (request.task) return request.task->value == Task::Lora || request.task->value == Task::Qlora;
-  return request.files && request.files->training && request.files->training->adapters();
+bool fine_tunes(const Request& request) {
+  if (request.task) return request.task->value != Task::Pretrain;
+  return request.files && request.files->training && request.files->training->task != Task::Pretrain;
 }
 
 /// The global batch as it was typed, as it follows from a file's batch a rank, as the file states it, or the preset's.
@@ -104,9 +105,9 @@ void resolve_batch(Draft& draft) {
       return settle(std::move(input));
     }
   }
-  if (!trains_adapters(draft.request)) return assume_recipe(draft, "global_batch", batch);
-  batch = kAdapterBatch;
-  draft.assume("global_batch", fmt::format("{}", batch), Origin::Default, kAdapterBatchSource);
+  if (!fine_tunes(draft.request)) return assume_recipe(draft, "global_batch", batch);
+  batch = kTunedBatch;
+  draft.assume("global_batch", fmt::format("{}", batch), Origin::Default, kTunedBatchSource);
 }
 
 /// bf16 where nobody says; on GPUs that have none, fp16, and the answer says so.
