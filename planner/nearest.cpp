@@ -106,8 +106,13 @@ std::vector<ChangedJob> other_gpu_counts(const Problem& problem, Work& work) {
   const auto legal = [&](std::int64_t gpus) {
     return work.left > 0 && has_legal(with_gpus(problem, static_cast<int>(gpus)).problem, work);
   };
-  for (const std::int64_t gpus : nearest_values(problem.gpus, problem.cluster.gpus_per_node, 64, legal))
-    changes.push_back(with_gpus(problem, static_cast<int>(gpus)));
+  std::vector<std::int64_t> near = nearest_values(problem.gpus, problem.cluster.gpus_per_node, 64, legal);
+  // Where a framework has data parallelism alone: a sequence for each, or for every second.
+  const bool fewer = std::any_of(near.begin(), near.end(), [&](std::int64_t gpus) { return gpus < problem.gpus; });
+  std::int64_t gpus = fewer ? 0 : std::min<std::int64_t>(problem.training.global_batch, problem.gpus - 1);
+  while (gpus > 0 && !legal(gpus)) gpus /= 2;
+  if (gpus > 0) near.push_back(gpus);
+  for (const std::int64_t number : near) changes.push_back(with_gpus(problem, static_cast<int>(number)));
   return changes;
 }
 
@@ -124,8 +129,9 @@ std::vector<ChangedJob> other_batches(const Problem& problem, Work& work) {
   const auto legal = [&](std::int64_t batch) {
     return work.left > 0 && has_legal(with_batch(problem, batch).problem, work);
   };
-  for (const std::int64_t batch : nearest_values(problem.training.global_batch, 1, 512, legal))
-    changes.push_back(with_batch(problem, batch));
+  std::vector<std::int64_t> near = nearest_values(problem.training.global_batch, 1, 512, legal);
+  if (near.empty() && legal(problem.gpus)) near.push_back(problem.gpus);
+  for (const std::int64_t batch : near) changes.push_back(with_batch(problem, batch));
   return changes;
 }
 

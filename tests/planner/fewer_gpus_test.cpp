@@ -11,6 +11,7 @@
 #include "oracle/random_problem.hpp"
 #include "planner/choice.hpp"
 #include "planner/plan.hpp"
+#include "planner/rules/frameworks.hpp"
 #include "planner/uncertainty.hpp"
 
 using namespace plan;
@@ -180,4 +181,26 @@ TEST_CASE("numbers of GPUs that are busier are all weighed: against every number
   }
   CHECK(found_some > 50);
   CHECK(one_gpu > 5);
+}
+
+TEST_CASE("adapters under FSDP alone are given or told a number of GPUs that has a sequence for each") {
+  for (const int gpus : {9, 12, 100, 125, 128, 1000, 1009}) {
+    Problem problem;
+    problem.model = oracle::dense_model(8, 2048, 16, 16, 8192, 32000);
+    problem.cluster = oracle::plain_cluster();
+    problem.framework = Framework::Torchtitan;
+    problem.training.stack = stack_on(framework_row(Framework::Torchtitan), problem.cluster.gpu);
+    problem.training.task = Task::Lora;
+    problem.training.seq = 2048, problem.training.global_batch = 8;
+    problem.gpus = gpus;
+    const auto plan = search(problem);
+    CAPTURE(gpus);
+    if (plan) {  // nearly all of them have work
+      CHECK(plan->problem.gpus == 8);
+      continue;
+    }
+    const std::vector<std::string>& help = plan.error().front().help;
+    CHECK(std::any_of(help.begin(), help.end(),
+                      [](const std::string& line) { return line.find("--gpus 8") != std::string::npos; }));
+  }
 }
