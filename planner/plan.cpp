@@ -206,12 +206,11 @@ void weigh(Plan& plan, const SearchResult& result) {
   }
   // Twins that differ in a group or in how states are shared out are hardly ever the fastest by turns: what wins or
   // loses is a choice of degrees.
-  double degrees = draws.within(best, 0);
+  double degrees = 0;
   for (std::size_t i = 0; i < result.near.size(); ++i)
-    if (same_degrees(result.near[i].layout, plan.best.layout))
-      degrees = std::max(degrees, draws.within(result.near_terms[i], 0));
+    if (same_idea(result.near[i].layout, plan.best.layout)) degrees += draws.within(result.near_terms[i], 0);
   plan.choice = Certainty{.best_share = draws.within(best, 0),
-                          .degrees_share = degrees,
+                          .degrees_share = std::min(1.0, std::max(degrees, draws.within(best, 0))),
                           .within_2_percent_share = draws.within(best, kAsGood),
                           .headroom = plan.best.capacity - plan.best.peak};
 }

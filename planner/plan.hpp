@@ -49,7 +49,7 @@ struct RunsOn {
 /// How the recommended layout was chosen.
 struct Certainty {
   double best_share = 0;              ///< of draws of the model's errors in which it is the fastest
-  double degrees_share = 0;           ///< in which the fastest layout with its degrees is
+  double degrees_share = 0;           ///< in which the fastest has its tp, cp, pp and ep
   double within_2_percent_share = 0;  ///< in which it is at most 2 % slower than the fastest
   Bytes headroom{};                   ///< memory that it leaves free
 };
