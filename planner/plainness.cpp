@@ -53,7 +53,8 @@ int recomputing(const Recompute& recompute) {
 int sharding(const Problem& problem, const Layout& l) {
   const bool fsdp = problem.training.stack.states == StateLayout::Fsdp2;
   const int usual = fsdp ? 3 : 1;
-  const bool alone = l.dense_group() == 1, open = l.zero == Layout{}.zero;  // nothing to share out, or not chosen yet
+  // Nothing to share out, or not chosen yet. A distributed optimizer is launched as such on one replica, too.
+  const bool alone = l.dense_group() == 1 && (fsdp || l.world() == 1), open = l.zero == Layout{}.zero;
   return (alone || open ? 0 : std::abs(l.zero - usual)) + (l.shard > 0 ? 4 : 0);
 }
 
