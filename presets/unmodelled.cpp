@@ -23,6 +23,8 @@ constexpr Unmodelled kUnmodelled[] = {
     {"gemma4_unified", "", "keys that are values too, and heads of another width in full attention"},
     {"gemma4", "diffusiongemma", "keys that are values too, and heads of another width in full attention"},
     {"grok", "grok2", "a dense FFN beside the experts of a layer"},
+    {"hunyuan", "hunyuana50b", "layers that share keys and values"},
+    {"hunyuan", "hunyuana52b", "layers that share keys and values"},
     {"hunyuan", "hunyuanlarge", "layers that share keys and values"},
     {"hunyuan", "tencenthunyuanlarge", "layers that share keys and values"},
     {"jamba", "jamba", "Mamba-1"},
