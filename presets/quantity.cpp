@@ -63,6 +63,14 @@ constexpr Spelling kTimesElsewhere[] = {
     {"hour", "h"},         {"hours", "h"},         {"day", "d"},       {"days", "d"},     {"msec", "ms"},
     {"millisecond", "ms"}, {"milliseconds", "ms"}, {"usec", "us"},     {"\u00b5s", "us"}, {"\u03bcs", "us"},
     {"microseconds", "us"}};
+/// A time that is none of our units, in days.
+struct LongTime {
+  std::string_view word;
+  double days;
+};
+constexpr LongTime kLongTimes[] = {{"w", 7},      {"wk", 7},      {"week", 7},      {"weeks", 7}, {"mo", 30},
+                                   {"month", 30}, {"months", 30}, {"y", 365},       {"yr", 365},  {"yrs", 365},
+                                   {"year", 365}, {"years", 365}, {"fortnight", 14}};
 constexpr Spelling kPowersElsewhere[] = {{"watt", "W"}, {"watts", "W"}};
 constexpr Spelling kPricesElsewhere[] = {{"$", "USD/h"},        {"$/h", "USD/h"},    {"$/hr", "USD/h"},
                                          {"$/hour", "USD/h"},   {"usd", "USD/h"},    {"usd/hr", "USD/h"},
@@ -113,6 +121,14 @@ std::vector<std::string> in_units(std::string_view number, std::string_view unit
   return out;
 }
 
+/// So many weeks, months of 30 days or years of 365 as days; empty if it is no such time.
+std::string in_days(std::string_view number, std::string_view word) {
+  const std::optional<double> count = as_number<double>(number);
+  for (const LongTime& time : kLongTimes)
+    if (count && alike(time.word, word)) return fmt::format("{} d", *count * time.days);
+  return {};
+}
+
 ParsedQuantity unknown_unit(std::string_view number, std::string_view name, UnitsOf known) {
   std::vector<std::string_view> names, meant;
   for (const Unit& unit : known.units) {
@@ -124,6 +140,8 @@ ParsedQuantity unknown_unit(std::string_view number, std::string_view name, Unit
       if (meant.size() < 2 && (case_matters ? one.word == name : alike(one.word, name)) &&
           std::find(meant.begin(), meant.end(), one.unit) == meant.end())
         meant.push_back(one.unit);
+  if (std::string days = in_days(number, name); !days.empty() && known.usual == "s")
+    return no_quantity("has an unknown unit", {std::move(days)});
   if (meant.empty() && name.size() > 1)  // no letter is near another
     if (const std::string near = nearest_name(name, names); !near.empty())
       return no_quantity("has an unknown unit", in_units(number, near));

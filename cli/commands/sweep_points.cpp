@@ -223,12 +223,17 @@ Result<bool> find_fewest(PlanSweep& sweep, const Args& args, const RunOptions& r
   return true;
 }
 
+/// Days, with a unit or without, or another time with its unit.
 Result<double> read_deadline(const std::string& text) {
-  std::string number = text;
-  if (!number.empty() && number.back() == 'd') number.pop_back();
-  const std::optional<double> days = parse_number(number);
-  if (days && *days > 0 && *days < 1e6) return *days;
-  return fail({"bad_value", fmt::format("`--deadline` takes days, not `{}`", text), {}, {"write `--deadline 60d`"}});
+  constexpr double kDay = 86400, kMostDays = 1e6;
+  const ParsedQuantity time = parse_quantity(parse_number(text) ? text + "d" : text, Dimension::Time);
+  if (time && time.value > 0 && time.value < kMostDays * kDay) return time.value / kDay;
+  std::string instead = time.instead.empty() ? "60d" : time.instead.front();
+  std::erase(instead, ' ');  // of its unit: one word needs no quotes
+  return fail({"bad_value",
+               fmt::format("`--deadline` takes days, or a time such as 48h, not `{}`", text),
+               {},
+               {fmt::format("write `--deadline {}`", instead)}});
 }
 
 /// --deadline with what it needs.

@@ -42,13 +42,18 @@ constexpr SweptFlag kFlags[] = {{"model", "--model", &Args::model, false, true},
                                 {"memory", "--memory", &Args::memory, true, false},
                                 {"lose", "--lose", &Args::lose, false, false, true}};
 
-/// "0.5x" or "0.5".
+/// "0.5x" or "0.5"; from 10 on with its x, for `--memory 80` is meant as a size.
 Result<double> read_factor(const std::string& flag, std::string text) {
-  if (!text.empty() && text.back() == 'x') text.pop_back();
+  constexpr double kMostBare = 10;
+  const bool marked = !text.empty() && text.back() == 'x';
+  if (marked) text.pop_back();
   const std::optional<double> value = parse_number(text);
-  if (value && *value > 0 && *value <= kMostFactor && *value >= 1 / kMostFactor) return *value;
-  return fail(
-      {"bad_value", fmt::format("`{}` takes factors, not `{}`", flag, text), {}, {"write `0.5x..4x` or `1x,2x`"}});
+  if (value && *value > 0 && *value <= (marked ? kMostFactor : kMostBare) && *value >= 1 / kMostFactor) return *value;
+  Error error{"bad_value", fmt::format("`{}` takes factors, not `{}`", flag, text), {}, {}};
+  error.help.push_back(fmt::format("write `{} 0.5x..4x` or `{} 1x,2x`: times what the GPU has", flag, flag));
+  if (value || (!text.empty() && std::isalpha(static_cast<unsigned char>(text.back())) != 0))  // a size, or a rate
+    error.help.emplace_back("kinds of GPU are swept by name: `--gpu h100-sxm,h200-sxm`");
+  return fail(std::move(error));
 }
 
 Result<double> read_one(const std::string& flag, const std::string& text, bool factors) {

@@ -197,6 +197,11 @@ TEST_CASE("a deadline is met by the number of GPUs found and missed by the next 
   REQUIRE(sweep.deadline->next_fewer.has_value());
   CHECK(sweep.deadline->next_fewer->run->time.value > 12 * 86400);
   CHECK(sweep.deadline->next_fewer->plan->problem.gpus < sweep.deadline->fewest->plan->problem.gpus);
+  const int fewest = sweep.deadline->fewest->plan->problem.gpus;
+  for (const char* same : {"12", "288h", "288 h", "17280min"}) {
+    args.deadline = same;
+    CHECK(sweep_of(args).deadline->fewest->plan->problem.gpus == fewest);
+  }
   args.deadline = "0.001d";
   CHECK_FALSE(sweep_of(args).deadline->fewest.has_value());
 }
