@@ -1,5 +1,5 @@
 # Writes every preset file into one C++ source: cmake -DSOURCE_DIR=presets -DOUTPUT=embedded.cpp -P embed.cmake
-set(folders models gpus clusters efficiency stacks)
+set(folders models gpus clusters efficiency stacks machines)
 file(WRITE ${OUTPUT}.new "// Made by presets/embed.cmake from presets/*/*.yaml.\n#include \"presets/embedded.hpp\"\n\nnamespace plan {\nnamespace {\n// A literal knows its length: compilers that count the characters of a megabyte give up.\nusing namespace std::string_view_literals;\nconstexpr EmbeddedFile kFiles[] = {\n")
 foreach(folder ${folders})
   file(GLOB files LIST_DIRECTORIES false ${SOURCE_DIR}/${folder}/*.yaml)

@@ -7,7 +7,7 @@ namespace plan {
 
 /// A preset file compiled into the program.
 struct EmbeddedFile {
-  std::string_view folder;  ///< models, gpus, clusters, efficiency, stacks
+  std::string_view folder;  ///< models, gpus, clusters, efficiency, stacks, machines
   std::string_view name;    ///< without ".yaml"
   std::string_view text;
 };

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
@@ -18,6 +17,7 @@
 #include "presets/embedded.hpp"
 #include "presets/hardware.hpp"
 #include "presets/header.hpp"
+#include "presets/machines.hpp"
 #include "presets/model_names.hpp"
 #include "presets/reader.hpp"
 #include "presets/suggest.hpp"
@@ -147,22 +147,40 @@ std::vector<std::string> relatives(std::string_view word, const std::vector<Pres
   return nearest_in_family(word, names, kMost);
 }
 
-/// The numbers of a name, apart from each other: qwen3-vl-2b has 3 and 2, not 32.
+/// The numbers of a name, apart from each other, and its words of size: qwen3-vl-2b has 3 and 2, not 32.
 std::string numbers_of(std::string_view name) {
   std::string numbers;
   for (const char c : name) {
     const bool digit = (c >= '0' && c <= '9') || c == '.';
     if (digit || (!numbers.empty() && numbers.back() != ' ')) numbers += digit ? c : ' ';
   }
+  for (const std::string_view size : {"mini", "small", "medium", "large"})
+    if (lowered(std::string(name)).find(size) != std::string::npos) numbers += size;
   return numbers;
 }
 
 /// The name that is spelt most like `word`; of models, one with the same numbers: a slip is seldom in a version or a
-/// size, and a job for another one is another job.
-std::string nearest_of(PresetKind kind, std::string_view word, std::vector<std::string> names) {
-  if (kind == PresetKind::Model)
-    std::erase_if(names, [&](const std::string& name) { return numbers_of(name) != numbers_of(word); });
-  return nearest_name(word, names);
+/// size, and a job for another one is another job. So it is of GPUs whose memory a word states beside their number.
+std::string nearest_of(PresetKind kind, std::string_view word, const std::vector<std::string>& names) {
+  std::vector<std::string> same = names;
+  std::erase_if(same, [&](const std::string& name) { return numbers_of(name) != numbers_of(word); });
+  std::string near = nearest_name(word, same);
+  const bool several = numbers_of(word).find(' ') < numbers_of(word).size() - 1;
+  return near.empty() && kind != PresetKind::Model && !several ? nearest_name(word, names) : near;
+}
+
+/// GPUs of an architecture or of a vendor: `hopper`, `amd`.
+std::vector<std::string> gpus_of_make(std::string_view word, const std::vector<PresetEntry>& entries) {
+  std::vector<std::string> found;
+  for (const PresetEntry& entry : entries)
+    for (const char* key : {"architecture", "vendor"}) {
+      const std::size_t at = entry.text.find(fmt::format("\n{}: ", key));
+      const std::size_t from = at == std::string::npos ? at : at + 3 + std::string_view(key).size();
+      if (at != std::string::npos &&
+          alike(entry.text.substr(from, entry.text.find_first_of(" #\n", from) - from), word))
+        found.push_back(entry.name);
+    }
+  return found;
 }
 
 /// The kind of preset that has this name, where it is not the one that was asked for.
@@ -185,7 +203,8 @@ Error unknown(PresetKind kind, std::string_view word, const StoreOptions& option
               fmt::format("unknown {} `{}`", w.noun, yaml::printable(word))};
   const Unmodelled* lacking = kind == PresetKind::Model ? unmodelled_name(word) : nullptr;
   if (lacking != nullptr) error.message += fmt::format(": it has {}, which is not modelled", lacking->part);
-  const std::string near = lacking == nullptr ? nearest_of(kind, word, std::move(names)) : "";
+  const bool rented = kind != PresetKind::Model && !machines_called(word).empty();
+  const std::string near = lacking == nullptr && !rented ? nearest_of(kind, word, names) : "";
   const std::vector<std::string> holding = names_with(word, entries);
   const std::vector<std::string> family =
       kind == PresetKind::Model && lacking == nullptr ? relatives(word, entries) : std::vector<std::string>{};
@@ -202,6 +221,11 @@ Error unknown(PresetKind kind, std::string_view word, const StoreOptions& option
   if (other)
     error.help.push_back(
         fmt::format("`{}` is a {}: write `{} {}`", word, words(*other).noun, words(*other).flag, word));
+  if (const auto make = kind == PresetKind::Gpu ? gpus_of_make(word, entries) : std::vector<std::string>{};
+      !make.empty())
+    error.help.push_back(fmt::format("of that make are {}", fmt::join(make, ", ")));
+  if (std::string said = about_machines(word); !said.empty() && kind != PresetKind::Model)
+    error.help.push_back(std::move(said));
   if (kind == PresetKind::Model && lacking == nullptr)
     error.help.emplace_back("any other by its checkpoint's configuration: `--model path/to/config.json`");
   error.help.push_back(fmt::format("list all with `plan list {}`, or give a file: {} ./mine.yaml", w.folder, w.flag));
@@ -288,30 +312,7 @@ GpuLookup data_sheets(const StoreOptions& options) {
   };
 }
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
 }  // namespace
-
-StoreOptions StoreOptions::from_environment() {
-  StoreOptions options;
-  const std::string path = variable("PLAN_PRESET_PATH");
-  for (std::size_t begin = 0; begin < path.size();) {
-    const std::size_t end = std::min(path.find(':', begin), path.size());
-    if (end > begin) options.path.push_back(path.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  if (const std::string home = variable("XDG_DATA_HOME"); !home.empty())
-    options.data_home = home + "/plan/presets";
-  else if (const std::string user = variable("HOME"); !user.empty())
-    options.data_home = user + "/.local/share/plan/presets";
-  std::error_code status;
-  const fs::path self = fs::read_symlink("/proc/self/exe", status);
-  if (!status) options.installed = (self.parent_path().parent_path() / "share/plan/presets").string();
-  return options;
-}
 
 Result<Model> parse_model(const PresetEntry& entry) {
   if (entry.origin.ends_with(".json")) return read_config_json(entry.text, file_of(entry));

@@ -8,6 +8,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/commands/write_output.hpp"
 #include "cli/report/calibration.hpp"
+#include "cli/request/gpu_words.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/run_files.hpp"
 #include "cli/terminal/diagnostic.hpp"
@@ -25,6 +26,8 @@ Result<Cluster> base_cluster(const Args& args, const std::vector<Run>& runs, con
   }
   if (args.gpu) {
     Result<Found<Cluster>> found = load_cluster_of_gpu(*args.gpu, store);
+    const std::optional<CountedGpus> counted = found ? std::nullopt : counted_gpus(*args.gpu, store);
+    if (counted) return fail(refused_count("gpu", *args.gpu, *counted, true, false));
     if (!found) return fail(found.error());
     return std::move(found->value);
   }

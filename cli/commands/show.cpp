@@ -9,6 +9,7 @@
 #include "cli/report/json.hpp"
 #include "cli/request/flag_words.hpp"
 #include "cli/request/formula_lookup.hpp"
+#include "cli/request/gpu_words.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"
@@ -53,7 +54,13 @@ Result<Shown> show_model(const std::string& name) {
 }
 
 Result<Shown> show_gpu(const std::string& name) {
-  const Result<Found<Gpu>> found = load_gpu(name, StoreOptions::from_environment());
+  const StoreOptions store = StoreOptions::from_environment();
+  const Result<Found<Gpu>> found = load_gpu(name, store);
+  if (const auto counted = found ? std::nullopt : counted_gpus(name, store))
+    return fail({"unknown_gpu",
+                 fmt::format("`{}` is {} GPUs of one kind", name, counted->gpus),
+                 {},
+                 {fmt::format("write `plan show gpu {}`", counted->kind)}});
   if (!found) return fail(found.error());
   Json json = head("gpu", found->value.name);
   json["digest"] = "sha256:" + found->digest;

@@ -1,12 +1,16 @@
 // GPUs and their number in one word, as clusters, clouds and people write it. Tested by tests/cli/proposals_test.cpp.
 #include "cli/request/gpu_words.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "cli/terminal/numbers.hpp"
 #include "formulas/text.hpp"
 #include "planner/problem/axes.hpp"
+#include "presets/machines.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -29,8 +33,10 @@ std::optional<int> gpus_of(std::string_view text) {
 
 std::optional<CountedGpus> known(std::int64_t gpus, std::string_view kind, const StoreOptions& store) {
   const Result<Found<Gpu>> found = kind.empty() || gpus > kMostRanks ? fail(Error{}) : load_gpu(kind, store);
-  if (!found) return std::nullopt;
-  return CountedGpus{static_cast<int>(gpus), found->value.name};
+  if (found) return CountedGpus{static_cast<int>(gpus), found->value.name};
+  const CloudMachine machine = machine_called(kind);
+  if (machine.gpus == 0 || gpus * machine.gpus > kMostRanks) return std::nullopt;
+  return CountedGpus{static_cast<int>(gpus) * machine.gpus, machine.gpu, false, machine.name};
 }
 
 std::optional<CountedGpus> tpu_slice(std::string_view word) {
@@ -49,6 +55,7 @@ std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOption
   const std::string low = lowered(std::string(trim(word)));
   if (low.empty()) return std::nullopt;
   if (auto tpus = tpu_slice(low)) return tpus;
+  if (auto one = known(1, low, store); one && !one->machine.empty()) return one;
   std::string_view kind = low;
   std::int64_t gpus = 1;
   // In front a number that a sign parts from the rest, and before it that of nodes.
@@ -66,6 +73,18 @@ std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOption
   kind = trim(kind.substr(0, sign), kSigns);
   if (auto found = known(*behind, kind, store)) return found;
   return kind.ends_with('x') ? known(*behind, trim(kind.substr(0, kind.size() - 1), kSigns), store) : std::nullopt;
+}
+
+Error refused_count(std::string_view key, std::string_view word, const CountedGpus& meant, bool kind_alone, bool file) {
+  Error error{
+      "bad_value", fmt::format("`--{}` does not take a kind and a number as `{}`", key, yaml::printable(word)), {}, {}};
+  if (meant.cores) error.message += ", whose number is of TensorCores, two of each chip";
+  if (!meant.machine.empty())
+    error.message = fmt::format("`--{}` does not take a machine of a cloud: `{}` has {} {}", key, meant.machine,
+                                machine_called(meant.machine).gpus, meant.kind);
+  error.help = {kind_alone ? fmt::format("write `{}{}`", file ? "gpu: " : "--gpu ", meant.kind)
+                           : fmt::format("write `{}{}x{}`", file ? "gpus: " : "--gpus ", meant.gpus, meant.kind)};
+  return error;
 }
 
 }  // namespace plan

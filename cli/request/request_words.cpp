@@ -198,20 +198,12 @@ bool take_pools(Reading& reading, const Word& word, const StoreOptions& store) {
   return true;
 }
 
-/// GPUs with their number in other words than `--gpus 8xh100-sxm`, as the value of `--gpu` or of `--gpus`.
+/// GPUs with their number in other words than `--gpus 8xh100-sxm`, as the value of `--gpu`, `--gpus` or `--cluster`.
 bool take_counted(Reading& reading, const char* key, const Word& word, const StoreOptions& store) {
   const std::optional<CountedGpus> meant = counted_gpus(word.text, store);
   if (!meant) return false;
-  const bool kind_alone = key == std::string_view("gpu") && reading.asked.find("gpus") != nullptr;
-  const bool file = !word.place.file.empty();
-  Error error{"bad_value",
-              fmt::format("`--{}` does not take a kind and a number as `{}`", key, yaml::printable(word.text)),
-              {},
-              {}};
-  if (meant->cores) error.message += ", whose number is of TensorCores, two of each chip";
-  error.help = {kind_alone ? fmt::format("write `{}{}`", file ? "gpu: " : "--gpu ", meant->kind)
-                           : fmt::format("write `{}{}x{}`", file ? "gpus: " : "--gpus ", meant->gpus, meant->kind)};
-  add_errors({std::move(error)}, word, reading.errors);
+  const bool kind_alone = key != std::string_view("gpus") && reading.asked.find("gpus") != nullptr;
+  add_errors({refused_count(key, word.text, *meant, kind_alone, !word.place.file.empty())}, word, reading.errors);
   // That the number is missing is no second mistake.
   if (!reading.request.gpus) reading.request.gpus = {meant->gpus, input_of("gpus", word, word.text), true};
   return true;
@@ -231,7 +223,7 @@ void read_hardware(Reading& reading, const StoreOptions& store) {
   if (word == nullptr || (word == cluster && take_pools(reading, *word, store))) return;
   Result<Found<Cluster>> found =
       gpu != nullptr ? load_cluster_of_gpu(word->text, store) : load_cluster(word->text, store);
-  if (!found && word == gpu && take_counted(reading, "gpu", *word, store)) return;
+  if (!found && word != profile && take_counted(reading, word == gpu ? "gpu" : "cluster", *word, store)) return;
   if (!found) return reading.refuse(word == gpu ? "gpu" : "cluster", *word, found.error());
   const auto input = [&](std::string_view key, const std::string& name, bool stated, Origin otherwise) {
     Input out{std::string(key), name, otherwise, found->origin};
