@@ -66,19 +66,31 @@ Result<EmitOptions> emit_options(const Args& args, const Problem& problem) {
   return options;
 }
 
+/// The launch files that start what a word means as a framework.
+std::vector<std::string> formats_of(const std::string& word) {
+  std::vector<std::string> kinds;
+  if (const Result<std::string> framework = read_choice("--framework", word))
+    for (const std::string& format : emit_words())
+      if (framework_of_format(format) == find_framework(*framework)) kinds.push_back(format);
+  return kinds;
+}
+
 /// The word after `emit`, and the folder: what is wrong with them.
 Errors judge(const Args& args) {
   Errors errors;
   const std::string known = fmt::format("`plan emit` takes {}", fmt::join(emit_words(), ", "));
   if (args.words.empty()) {
     errors.push_back({"missing_word", "`plan emit` needs to know for which framework", {}, {known}});
+    const std::vector<std::string> kinds = formats_of(args.framework.value_or(""));
+    if (!kinds.empty())
+      errors.back().help = {fmt::format("write `plan emit {}`", fmt::join(kinds, "` or `plan emit "))};
   } else if (!framework_of_format(args.words[0])) {
     Error error{"unknown_format", fmt::format("no launch files of the kind `{}`", args.words[0]), {}, {}};
-    std::vector<std::string> kinds;  // that start what the word may mean
-    if (const Result<std::string> framework = read_choice("--framework", args.words[0]))
-      for (const std::string& word : emit_words())
-        if (framework_of_format(word) == find_framework(*framework)) kinds.push_back(word);
-    if (kinds.empty()) {
+    const std::vector<std::string> kinds = formats_of(args.words[0]);
+    if (read_choice("--launcher", args.words[0])) {
+      error.help.push_back(fmt::format("it starts a job: `plan emit megatron-lm --launcher {}`", args.words[0]));
+      error.help.push_back(known);
+    } else if (kinds.empty()) {
       if (const std::string_view hint = hint_for("--framework", args.words[0]); !hint.empty())
         error.help.emplace_back(hint);
       else

@@ -7,6 +7,10 @@
 #include <optional>
 #include <utility>
 
+#include "cli/terminal/numbers.hpp"
+#include "planner/problem/axes.hpp"
+#include "presets/store.hpp"
+
 namespace plan {
 namespace {
 
@@ -14,30 +18,56 @@ using Words = std::vector<std::string>;
 
 constexpr std::string_view kLayout = "--layout";
 
+/// Letters that launchers and people have for flags, and the name of the flag.
+constexpr std::pair<std::string_view, std::string_view> kLetters[] = {
+    {"-N", "nodes"}, {"-n", "num-gpus"}, {"-g", "num-gpus"}, {"-m", "model-name"}};
+
+/// The value of a flag, or none.
+std::string value_of(const Words& words, std::string_view name) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (flag_name(words[i]) != name) continue;
+    if (const std::size_t equals = words[i].find('='); equals != std::string::npos) return words[i].substr(equals + 1);
+    return i + 1 == words.size() || is_flag(words[i + 1]) ? "" : words[i + 1];
+  }
+  return {};
+}
+
 /// A flag's name without dashes, and the value behind `=` or the next word; empty: it has none.
 std::pair<std::string, std::string> split_flag(const std::string& flag, const Words& words) {
-  const std::string bare = flag_name(flag);
-  const auto at =
-      std::find_if(words.begin(), words.end(), [&](const std::string& word) { return flag_name(word) == bare; });
-  const std::string name = bare.substr(std::min(bare.find_first_not_of('-'), bare.size()));
-  if (at == words.end()) return {name, ""};
-  if (const std::size_t equals = at->find('='); equals != std::string::npos) return {name, at->substr(equals + 1)};
-  return {name, at + 1 == words.end() || is_flag(*(at + 1)) ? "" : *(at + 1)};
+  const std::string bare = flag_name(flag), value = value_of(words, bare);
+  for (const auto& [letter, name] : kLetters)
+    if (bare == letter && (name != "model-name" || !read_count("", value, 1, kMostRanks)))
+      return {std::string(name), value};
+  return {bare.substr(std::min(bare.find_first_not_of('-'), bare.size())), value};
+}
+
+/// The GPUs of a node of the kind that a command line names; empty if it names none.
+std::string node_of_gpu(const Words& words) {
+  const std::string kind = value_of(words, "--gpu");
+  const Result<Found<Gpu>> gpu = kind.empty() ? fail(Error{}) : load_gpu(kind, StoreOptions::from_environment());
+  return gpu && gpu->value.gpus_per_node > 0 ? std::to_string(gpu->value.gpus_per_node) : std::string();
 }
 
 }  // namespace
 
 FlagMeanings::FlagMeanings(const Words& flags, const Words& words, std::string layout) : layout_(std::move(layout)) {
-  std::string nodes, of_node;
+  std::string nodes, of_node, machine;
   for (const std::string& flag : flags) {
     const auto [name, value] = split_flag(flag, words);
     if (counts_nodes(name)) nodes = value;
     if (counts_gpus_of_node(name)) of_node = value;
+    if (names_machine(name)) machine = value;
   }
+  if (const std::string own = nodes.empty() ? "" : node_of_gpu(words); !own.empty()) usual_node_ = own;
+  const bool counted =
+      std::any_of(words.begin(), words.end(), [](const std::string& word) { return flag_name(word) == "--gpus"; });
   for (const std::string& flag : flags) {
     const auto [name, value] = split_flag(flag, words);
     const bool counts = counts_nodes(name) || counts_gpus_of_node(name);
-    std::optional<MeantFlag> meant = counts ? meant_gpus(nodes, of_node) : meant_flag_or_axis(name, value);
+    std::optional<MeantFlag> meant =
+        counts ? meant_gpus(nodes, of_node.empty() ? usual_node_ : of_node) : meant_flag_or_axis(name, value);
+    if (auto rented = counts || names_machine(name) ? meant_machines(machine, nodes, counted) : std::nullopt)
+      meant = std::move(rented), of_node = machine;  // whose size is known
     if (!meant) {
       in_words_.emplace(flag_name(flag), meant_in_words(name, value));
       continue;
@@ -55,7 +85,7 @@ Words FlagMeanings::of(std::string_view flag) const {
   if (found == meant_.end()) return {};
   const auto& [meant, value] = found->second;
   Words help{fmt::format("write `{} {}`", meant, meant == kLayout ? layout_ : value)};
-  if (name == guessed_) help.emplace_back("for nodes of 8 GPUs");
+  if (name == guessed_) help.push_back(fmt::format("for nodes of {} GPUs", usual_node_));
   return help;
 }
 

@@ -26,7 +26,7 @@ class FlagMeanings {
   [[nodiscard]] std::vector<std::string> of(std::string_view flag) const;
 
  private:
-  std::string layout_{}, guessed_{};
+  std::string layout_{}, guessed_{}, usual_node_ = "8";  ///< GPUs of a node that nobody states
   std::map<std::string, MeantFlag> meant_{};
   std::map<std::string, std::vector<std::string>> in_words_{};
 };

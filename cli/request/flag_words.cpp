@@ -9,7 +9,9 @@
 #include <span>
 #include <utility>
 
+#include "cli/request/gpu_words.hpp"
 #include "cli/request/layout_flag.hpp"
+#include "cli/request/options.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "formulas/words.hpp"
 #include "planner/problem/axes.hpp"
@@ -42,6 +44,10 @@ constexpr Row kRows[] = {
     {"ctx", "--seq"},
     {"cutoff-len", "--seq"},
     {"block-size", "--seq"},
+    {"max-position-embeddings", "--seq"},
+    {"ctx-len", "--seq"},
+    {"context-len", "--seq"},
+    {"n-ctx", "--seq"},
     {"num-gpus", "--gpus"},
     {"n-gpus", "--gpus"},
     {"ngpus", "--gpus"},
@@ -52,6 +58,7 @@ constexpr Row kRows[] = {
     {"gpu-type", "--gpu"},
     {"gpu-kind", "--gpu"},
     {"accelerator", "--gpu"},
+    {"accelerator-type", "--gpu"},
     {"device", "--gpu"},
     {"hardware", "--gpu"},
     {"dtype", "--precision"},
@@ -103,6 +110,20 @@ constexpr Row kRows[] = {
     {"gradient-checkpointing", "--layout", "recompute=full"},
     {"activation-checkpointing", "--layout", "recompute=full"},
     {"checkpoint-activations", "--layout", "recompute=full"},
+    {"no-recompute", "--layout", "recompute=none"},
+    {"no-gradient-checkpointing", "--layout", "recompute=none"},
+    {"no-activation-checkpointing", "--layout", "recompute=none"},
+    {"no-sequence-parallel", "--layout", "sp=off"},
+    {"overlap-grad-reduce", "--overlap", "grads"},
+    {"overlap-param-gather", "--overlap", "grads+params"},
+    {"tp-comm-overlap", "--overlap", "grads+params+tp+p2p"},
+    {"no-overlap", "--overlap", "none"},
+    {"deepep", "--dispatcher", "flex"},
+    {"hybridep", "--dispatcher", "flex"},
+    {"use-deepep", "--dispatcher", "flex"},
+    {"moe-enable-deepep", "--dispatcher", "flex"},
+    {"moe-token-dispatcher-type", "--dispatcher"},
+    {"token-dispatcher", "--dispatcher"},
     {"use-distributed-optimizer", "--layout", "zero1"},
     {"distributed-optimizer", "--layout", "zero1"},
 };
@@ -126,6 +147,8 @@ constexpr std::pair<std::string_view, std::string_view> kAxes[] = {{"expert-tens
                                                                    {"per-device-batch", "micro-batch"},
                                                                    {"local-batch", "micro-batch"},
                                                                    {"train-micro-batch-size-per-gpu", "micro-batch"},
+                                                                   {"pipeline-schedule", "schedule"},
+                                                                   {"pp-schedule", "schedule"},
                                                                    {"interleave", "vp"},
                                                                    {"virtual-stages", "vp"},
                                                                    {"recompute-granularity", "recompute"},
@@ -138,6 +161,8 @@ constexpr auto kEndings = word_list([] {
 constexpr std::string_view kNodes[] = {"nodes", "nnodes", "num-nodes", "n-nodes", "node-count"};
 constexpr std::string_view kOfNode[] = {"nproc-per-node", "gpus-per-node", "num-gpus-per-node", "n-gpus-per-node",
                                         "ntasks-per-node"};
+constexpr std::string_view kMachine[] = {"instance", "instance-type", "node-type",
+                                         "machine",  "machine-type",  "vm-size"};
 constexpr std::string_view kUsualNode = "8";  // GPUs
 
 bool holds(std::span<const std::string_view> words, std::string_view word) {
@@ -148,6 +173,8 @@ bool holds(std::span<const std::string_view> words, std::string_view word) {
 struct Said {
   std::string_view words, sentence;
 };
+constexpr std::string_view kSpent =
+    "what a run costs is printed with `--tokens 15T --price 2.5`; `plan sweep --gpus` varies it";
 constexpr Said kSaid[] = {
     {"ga gas m accum accumulation acc-steps grad-accum grad-acc gradient-accumulation gradient-accumulation-steps "
      "micro-batches microbatches num-microbatches num-micro-batches",
@@ -156,21 +183,30 @@ constexpr Said kSaid[] = {
      "the time that a number of tokens takes is printed with `--tokens 15T`; `plan sweep --gpus` varies it"},
     {"mfu efficiency utilization utilisation",
      "it is what `plan` computes; runs of your own correct it: `plan calibrate runs.csv -o profile.yaml`"},
+    {"cost max-cost total-cost spend usd dollars money", kSpent},
     {"epochs num-epochs num-train-epochs steps max-steps num-steps train-iters train-steps iterations iters",
      "a run is as long as its tokens: `--tokens 2T`"},
     {"lr learning-rate min-lr lr-scheduler warmup warmup-steps warmup-ratio weight-decay clip-grad seed lora-alpha",
      "it changes neither memory nor time: leave it out"},
     {"params num-params parameters hidden-size hidden-dim d-model num-layers n-layers num-hidden-layers vocab-size "
      "num-attention-heads num-heads num-kv-heads num-query-groups head-dim ffn-hidden-size intermediate-size experts "
-     "num-experts top-experts",
+     "num-experts top-experts dropout",
      "a model's shape stands in its file: `--model ./config.json`, or what `plan show model 8b` prints, changed"},
-    {"bandwidth network interconnect nic nics nvlink infiniband efa instance instance-type node node-type",
+    {"bandwidth network interconnect nic nics nvlink ib infiniband topology efa instance instance-type node node-type",
      "the network stands in the cluster: `--cluster NAME`, or what `plan show cluster dgx-h100` prints, changed"},
-    {"vram gpu-memory gpu-mem gpu-ram memory-per-gpu max-memory",
+    {"vram memory mem memory-limit gpu-memory gpu-mem gpu-ram memory-per-gpu max-memory",
      "memory that has to stay free is `--headroom 4GiB`; a GPU with another size is what `plan show gpu h100-sxm` "
      "prints, changed"},
     {"flash-attn flash-attention use-flash-attn flash-attn-2 attn-implementation sdpa",
      "attention is counted as the fused kernel of the framework"},
+    {"fp8-format fp8-recipe fp8-hybrid fp8-e4m3 use-fp8 float8-recipe",
+     "numbers of 8 bits are `--precision fp8`, `fp8-delayed`, `fp8-blockwise` or `mxfp8`, by how they are scaled"},
+    {"grad-dtype main-grads-dtype main-params-dtype exp-avg-dtype exp-avg-sq-dtype optimizer-dtype grad-reduce-in-bf16",
+     "gradients and the optimizer's states have formats of their own: `--state-formats grads=bf16,moments=bf16`"},
+    {"ring-attention context-ring", "the sequence is split in a ring over the ranks of cp: `--layout cp2`"},
+    {"num-layers-per-virtual-pipeline-stage num-virtual-stages-per-pipeline-rank",
+     "a stage holds as many chunks of layers as `--layout vp2` says"},
+    {"verbose v debug details", "numbers are explained one by one: `plan explain step_time`"},
     {"inference serve serving kv-cache decode prefill", "training alone is priced"},
     {"rollout-n rollouts num-generations n-samples reward-model ref-model kl-coef ppo-epochs",
      "what generates and judges is not counted: the training of one model is `--task finetune`"},
@@ -233,12 +269,25 @@ std::optional<MeantFlag> meant_flag(std::string_view name, std::string_view valu
   for (const Row& row : kRows)
     if (row.word == word && (!row.value.empty() || !value.empty()))
       return MeantFlag{row.flag, std::string(row.value.empty() ? value : row.value)};
+  if (!value.empty()) return std::nullopt;
+  for (const std::string_view flag : {"--precision", "--optimizer", "--task", "--framework", "--format"})
+    if (const Result<std::string> choice = read_choice(flag, word)) return MeantFlag{flag, *choice};
   return std::nullopt;
 }
 
 bool counts_nodes(std::string_view name) { return holds(kNodes, folded(name)); }
 
 bool counts_gpus_of_node(std::string_view name) { return holds(kOfNode, folded(name)); }
+
+bool names_machine(std::string_view name) { return holds(kMachine, folded(name)); }
+
+std::optional<MeantFlag> meant_machines(std::string_view machine, std::string_view nodes, bool counted) {
+  const StoreOptions store = StoreOptions::from_environment();
+  const std::string word = nodes.empty() ? std::string(machine) : fmt::format("{}x{}", nodes, machine);
+  const std::optional<CountedGpus> gpus = counted_gpus(word, store);
+  if (!gpus || gpus->machine.empty()) return std::nullopt;
+  return counted ? MeantFlag{"--gpu", gpus->kind} : MeantFlag{"--gpus", fmt::format("{}x{}", gpus->gpus, gpus->kind)};
+}
 
 std::optional<MeantFlag> meant_gpus(std::string_view nodes, std::string_view of_node) {
   const Result<std::int64_t> each = read_count("--gpus", of_node.empty() ? kUsualNode : of_node, 1, kMostRanks);
@@ -257,6 +306,15 @@ std::vector<std::string> meant_in_words(std::string_view name, std::string_view 
     if (cut(word, ending)) break;
   for (const Said& said : kSaid)
     if (among(said.words, folded_name)) return {std::string(said.sentence)};
+  if (among("batch-tokens tokens-per-batch tokens-per-step global-batch-tokens", folded_name) && !value.empty())
+    return {fmt::format("write `--global-batch '{} tokens'`", value)};
+  if (value.find(',') != std::string_view::npos && layout_item(axis_of(word), value.substr(0, value.find(','))))
+    return {
+        fmt::format("a sweep finds the best layout of every point; layouts are compared two by two: `plan compare "
+                    "{0}{1} {0}{2}`",
+                    axis_of(word), value.substr(0, value.find(',')), value.substr(value.rfind(',') + 1))};
+  const bool money = !value.empty() && value.find_first_of("$0123456789") == 0;
+  if (word == "budget" && money) return {std::string(kSpent)};
   const bool number = read_count("", value, 2, kMostRanks).has_value();
   if (word == "hsdp" || word == "hybrid-shard")
     return {fmt::format("sharded inside a node of 8 and copied between nodes is `--layout zero3,shard{}`",

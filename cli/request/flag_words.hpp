@@ -21,6 +21,13 @@ struct MeantFlag {
 [[nodiscard]] bool counts_nodes(std::string_view name);
 [[nodiscard]] bool counts_gpus_of_node(std::string_view name);
 
+/// Does a cloud call its machines by this name?
+[[nodiscard]] bool names_machine(std::string_view name);
+
+/// `--gpus` of so many machines of a cloud, of one where `nodes` is empty; their kind alone where GPUs are `counted`
+/// elsewhere. None if `machine` names none.
+[[nodiscard]] std::optional<MeantFlag> meant_machines(std::string_view machine, std::string_view nodes, bool counted);
+
 /// `--gpus` of so many nodes, of 8 GPUs where `of_node` is empty. None if either is no number.
 [[nodiscard]] std::optional<MeantFlag> meant_gpus(std::string_view nodes, std::string_view of_node);
 

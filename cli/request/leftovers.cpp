@@ -10,6 +10,7 @@
 #include "cli/request/command_table.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/options.hpp"
+#include "cli/terminal/words.hpp"
 #include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
 
@@ -20,11 +21,14 @@ using Words = std::vector<std::string>;
 
 Error unknown_flag(const std::string& word, Words meant) {
   Words known;
-  for (const Option& option : options()) known.emplace_back(option.flag);
+  for (const Option& option : options()) known.emplace_back(option.flag.substr(2));  // dashes make all names alike
   const std::string flag = flag_name(word);
-  const std::string near = meant.empty() ? nearest_name(flag, known) : "";
+  const std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+  const Command* command = meant.empty() && !name.empty() ? find_command(name) : nullptr;
+  if (command != nullptr) meant.push_back(fmt::format("`{0}` is a command, no flag: see `plan {0} --help`", name));
+  const std::string near = meant.empty() ? nearest_name(name, known) : "";
   Error error{"unknown_flag", fmt::format("unknown flag `{}`", flag), {}, std::move(meant)};
-  if (!near.empty()) error.help.push_back(fmt::format("a flag with a similar name exists: `{}`", near));
+  if (!near.empty()) error.help.push_back(fmt::format("a flag with a similar name exists: `--{}`", near));
   error.help.push_back("list all with `plan --help`");
   return error;
 }
@@ -39,6 +43,46 @@ Words meaning_of_file(const std::string& word, const Command& command) {
   if (!model && !std::filesystem::is_regular_file(path, unreadable)) return {};
   if ((option->verbs & command.bit) == 0) return {};
   return {fmt::format("write `{} {}`", option->flag, word)};
+}
+
+/// What people call a command, or what none is needed for, and what to write.
+struct CommandWord {
+  std::string_view words, help;
+};
+constexpr CommandWord kCommandWords[] = {
+    {"help man", "write `plan --help`, `plan emit --help`, or `man plan`"},
+    {"completion completions", "write `plan --completion bash`, `zsh` or `fish`"},
+    {"version", "write `plan --version`"},
+    {"plan search run find optimize optimise recommend best tune auto",
+     "leave `{}` out: what is planned needs no command"},
+    {"html json csv markdown md", "a format of the answer: `plan --format html`"},
+    {"log logs profile trace debug", "logs and traces of a run are read by `plan diagnose --log FILE`"},
+    {"ls", "write `plan list models`"},
+    {"info describe cat get print", "write `plan show model 8b`"},
+    {"memory mem vram mfu bubble flops time throughput", "a number is explained by `plan explain memory`"},
+    {"cost price", "what a run costs is printed with `--tokens 15T --price 2.5`"},
+    {"export generate gen launch write config", "launch files are written by `plan emit megatron-lm -o FOLDER`"},
+    {"predict simulate sim evaluate eval fit fits", "one layout is judged by `plan estimate --layout tp8,pp16`"},
+    {"bench benchmark measure", "a node is measured by `plan probe -o node.yaml`"},
+    {"diff", "two plans are compared by `plan compare tp8 tp4,pp2`"},
+    {"scale scaling", "a table over numbers of GPUs is `plan sweep --gpus 256..65536`"},
+};
+
+/// What such a word means; empty if it is none.
+std::string meaning_of_command(std::string_view word) {
+  for (const CommandWord& row : kCommandWords) {
+    const std::vector<std::string_view> all = split(row.words, " ");
+    if (std::find(all.begin(), all.end(), word) != all.end()) return fmt::format(fmt::runtime(row.help), word);
+  }
+  return {};
+}
+
+/// A word that is named like a file, and is none that exists.
+bool looks_like_file(std::string_view word) {
+  constexpr std::string_view kEndings[] = {".log", ".txt", ".sh",   ".sbatch", ".py",   ".json",
+                                           ".csv", ".yml", ".yaml", ".toml",   ".slurm"};
+  return std::any_of(std::begin(kEndings), std::end(kEndings),
+                     [&](std::string_view ending) { return word.size() > ending.size() && word.ends_with(ending); });
 }
 
 /// What the user meant by a word without a flag, by the words before it: the second half of a value with a space, a
@@ -61,6 +105,11 @@ Words meaning_of_word(const std::string& word, const Words& words, const Command
     if (option != nullptr && option->takes_value())
       return {fmt::format("write `{} '{} {}'`: a value with a space stands in quotes", option->flag, *(at - 1), word)};
   }
+  if (looks_like_file(word)) {
+    if (takes("--log")) return {fmt::format("what a run printed is read by `--log {}`", word)};
+    return takes("--from") ? Words{fmt::format("no such file is here; launch files are read by `--from {}`", word)}
+                           : Words{};
+  }
   const bool path = word.find_first_of("/.") == 0;
   if (!number && !path && takes("--model")) return {fmt::format("a model is named with a flag: `--model {}`", word)};
   return {};
@@ -80,6 +129,8 @@ Error unknown_word(const std::string& word, const Words& words, const Args& args
   const Command* command = find_command(args.verb);
   Words meant = command == nullptr ? Words{} : meaning_of_file(word, *command);
   if (meant.empty() && command != nullptr) meant = meaning_of_word(word, words, *command);
+  if (!args.verb.empty() && (word == "help" || word == "man"))
+    meant = {fmt::format("write `plan {} --help`", args.verb)};
   if (!args.verb.empty()) {
     if (meant.empty()) meant.push_back(fmt::format("see `plan {} --help`", args.verb));
     return {"unexpected_word", fmt::format("unexpected word `{}` after `plan {}`", word, args.verb), {}, meant};
@@ -88,14 +139,8 @@ Error unknown_word(const std::string& word, const Words& words, const Args& args
   for (const Command& command : kCommands) verbs.emplace_back(command.name);
   Error error{"unknown_command", fmt::format("unknown command `{}`", word), {}, {}};
   const std::string near = nearest_name(word, verbs);
-  if (word == "help" || word == "man")
-    error.help.emplace_back("write `plan --help`, `plan emit --help`, or `man plan`");
-  else if (word == "completion" || word == "completions")
-    error.help.emplace_back("write `plan --completion bash`, `zsh` or `fish`");
-  else if (word == "version")
-    error.help.emplace_back("write `plan --version`");
-  else if (word == "plan")
-    error.help.emplace_back("leave `plan` out: what is planned needs no command");
+  if (std::string said = meaning_of_command(word); !said.empty())
+    error.help.push_back(std::move(said));
   else if (!near.empty())
     error.help.push_back(fmt::format("a command with a similar name exists: `{}`", near));
   else if (!meant.empty())
@@ -115,6 +160,7 @@ bool follows_stranger(const std::string& word, const Words& leftovers, const Wor
 
 void judge_leftovers(const Words& leftovers, const Words& words, const Args& args, const FlagMeanings& meanings,
                      Errors& errors) {
+  bool behind_command = false;
   for (const std::string& word : leftovers) {
     if (is_flag(word))
       errors.push_back(unknown_flag(word, meanings.of(word)));
@@ -123,8 +169,10 @@ void judge_leftovers(const Words& leftovers, const Words& words, const Args& arg
                         fmt::format("`{}` stands alone, behind another number", word),
                         {},
                         {fmt::format("write numbers without spaces: `{}`", number)}});
-    else if (!follows_stranger(word, leftovers, words))
+    else if (!behind_command && !follows_stranger(word, leftovers, words))
       errors.push_back(unknown_word(word, words, args));
+    // What stands behind a command by another name is that command's own.
+    behind_command = behind_command || (args.verb.empty() && !meaning_of_command(word).empty());
   }
 }
 

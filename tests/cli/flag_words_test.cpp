@@ -79,13 +79,25 @@ const std::vector<Known> kWords = {
     {"--rank", "64", "--lora-rank 64"},
     {"--offload-optimizer", "", "--offload optimizer"},
     {"--html", "", "--format html"},
+    {"--zero3", "", "--layout zero3"},
+    {"--no-recompute", "", "--layout recompute=none"},
+    {"--no-sequence-parallel", "", "--layout sp=off"},
+    {"--pipeline-schedule", "zb-h1", "--layout schedule=zb-h1"},
+    {"--max-position-embeddings", "8192", "--seq 8192"},
+    {"--overlap-grad-reduce", "", "--overlap grads"},
+    {"--overlap-param-gather", "", "--overlap grads+params"},
+    {"--deepep", "", "--dispatcher flex"},
+    {"--moe-token-dispatcher-type", "flex", "--dispatcher flex"},
+    {"--mxfp8", "", "--precision mxfp8"},
+    {"--muon", "", "--optimizer muon"},
+    {"--torchtitan", "", "--framework torchtitan"},
 };
 
 /// Flags whose meaning takes a sentence, by kind.
 const char* const kSaidAlike[][3] = {
     {"--lr", "--seed", "--lora-alpha"},           {"--epochs", "--max-steps", "--train-iters"},
     {"--params", "--num-layers", "--vocab-size"}, {"--bandwidth", "--nics", "--instance"},
-    {"--vram", "--gpu-memory", "--max-memory"},   {"--mfu", "--efficiency", "--utilization"},
+    {"--vram", "--gpu-memory", "--memory-limit"}, {"--mfu", "--efficiency", "--utilization"},
     {"--inference", "--serve", "--decode"}};
 
 /// Items of --layout with something else than commas between them, and words that no single flag says.

@@ -13,6 +13,7 @@
 #include "cli/terminal/overlap_words.hpp"
 #include "formulas/overlap.hpp"
 #include "oracle/random_problem.hpp"
+#include "presets/machines.hpp"
 #include "presets/store.hpp"
 
 using namespace plan;
@@ -167,6 +168,139 @@ TEST_CASE("Cloud TPU's types count TensorCores up to v4 and for v5p, and chips o
   CHECK(follow({"--model", "1b", "--gpu", "v5p-128"}, "--gpu") == "--gpus 64xtpu-v5p");
   CHECK(follow({"--model", "1b", "--gpus", "v5e-64"}, "--gpus") == "--gpus 64xtpu-v5e");
   CHECK_FALSE(counted_gpus("v5p-3", store));
+}
+
+TEST_CASE("a machine of a cloud is proposed as the GPUs that it has") {
+  const StoreOptions store = StoreOptions::from_environment();
+  for (const CloudMachine& machine : machines()) {
+    CAPTURE(machine.name);
+    for (const auto& [typed, count] : {std::pair{machine.name, 1},
+                                       {fmt::format("4x{}", machine.name), 4},
+                                       {fmt::format("2 x {}", machine.name), 2},
+                                       {fmt::format("{}:3", machine.name), 3},
+                                       {fmt::format("{} x 16", machine.name), 16}}) {
+      const std::optional<CountedGpus> read = counted_gpus(typed, store);
+      REQUIRE(read.has_value() == machine.described);
+      if (!read) continue;
+      CHECK(read->gpus == count * machine.gpus);
+      CHECK(read->kind == machine.gpu);
+    }
+  }
+  for (const char* flag : {"--gpu", "--cluster", "--instance-type", "--machine-type", "--vm-size", "--node-type"}) {
+    CHECK(follow({"--model", "1b", flag, "p5e.48xlarge"}, flag) == "--gpus 8xh200-sxm");
+    CHECK(follow({"--model", "1b", "--gpus", "16", flag, "p5e.48xlarge"}, flag) == "--gpu h200-sxm");
+  }
+  CHECK(follow({"--model", "1b", "--gpus", "2xND_H100_v5"}, "--gpus") == "--gpus 16xh100-sxm");
+  CHECK(follow({"--model", "1b", "--gpu", "a3-megagpu-8g"}, "--gpu") == "--gpus 8xh100-sxm");
+  const Ran nodes = checks::run({"--model", "1b", "--nodes", "4", "--instance-type", "p4de.24xlarge"});
+  CHECK(nodes.err.find("write `--gpus 32xa100-sxm-80gb`") != std::string::npos);
+  CHECK(nodes.err.find("nodes of 8") == std::string::npos);
+  CHECK(checks::run({"--model", "1b", "--gpus", "8", "--gpu", "a3"}).err.find("has 8 h200-sxm") != std::string::npos);
+}
+
+TEST_CASE("a time in other words is proposed with a unit that is taken") {
+  for (const auto& [typed, meant] : {std::pair{"2 weeks", "14d"},
+                                     {"2w", "14d"},
+                                     {"1 month", "30d"},
+                                     {"0.5y", "182.5d"},
+                                     {"36hours", "36h"},
+                                     {"3 Days", "3d"}}) {
+    CHECK(follow({"sweep", "--model", "1b", "--gpus", "8,16", "--tokens", "1B", "--deadline", typed}, "--deadline") ==
+          fmt::format("--deadline {}", meant));
+    CHECK(follow({"--model", "1b", "--gpus", "8", "--gpu-mtbf", typed}, "--gpu-mtbf") ==
+          fmt::format("--gpu-mtbf {}", meant));
+  }
+  for (const char* none : {"tomorrow", "2026-12-01", "-3d", "0d", "1e9d", "5 parsecs"})
+    CHECK(
+        proposed(checks::run({"sweep", "--model", "1b", "--gpus", "8,16", "--tokens", "1B", "--deadline", none}).err) ==
+        Words{"--deadline", "60d"});
+}
+
+TEST_CASE("a size, where a sweep takes factors, is told from one and kinds of GPU are named") {
+  for (const char* typed : {"80GB", "80GiB,141GiB", "40..80GB", "80", "40..80"}) {
+    const Ran refused = checks::run({"sweep", "--model", "1b", "--gpus", "8", "--memory", typed});
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find("takes factors") != std::string::npos);
+    CHECK(refused.err.find("`--gpu h100-sxm,h200-sxm`") != std::string::npos);
+  }
+  CHECK(follow({"sweep", "--model", "1b", "--gpus", "8", "--memory", "80GB"}, "--memory") == "--memory 0.5x..4x");
+}
+
+TEST_CASE("a choice of a flag is proposed where it stands as a flag of its own") {
+  for (const auto& [typed, meant] : {std::pair{"--nvfp4", "--precision nvfp4"},
+                                     {"--bfloat16", "--precision bf16"},
+                                     {"--adamw", "--optimizer adam"},
+                                     {"--megatron_lm", "--framework megatron"},
+                                     {"--pretrain", "--task pretrain"},
+                                     {"--md", "--format markdown"}}) {
+    const Ran refused = checks::run({"--model", "1b", "--gpus", "8", typed});
+    CHECK(refused.status == 2);
+    CHECK(shown(proposed(refused.err)) == meant);
+  }
+}
+
+TEST_CASE("letters stand for flags of launchers, and nodes are as large as those of the GPU") {
+  for (const auto& [flag, value, meant] :
+       {std::tuple{"-N", "4", "--gpus 32"}, {"-n", "16", "--gpus 16"}, {"-g", "16", "--gpus 16"}}) {
+    CHECK(follow({"--model", "1b", flag, value}, flag) == meant);
+  }
+  CHECK(follow({"--gpus", "8", "-m", "1b"}, "-m") == "--model 1b");
+  const std::string few = checks::run({"--model", "1b", "--gpu", "gb200", "--nodes", "4"}).err;
+  CHECK(shown(proposed(few)) == "--gpus 16");
+  CHECK(few.find("for nodes of 4 GPUs") != std::string::npos);
+  CHECK(follow({"--model", "1b", "--gpus", "8", "--batch-tokens", "4M"}, "--batch-tokens") ==
+        "--global-batch 4M tokens");
+}
+
+TEST_CASE("what others call a command is told once, whatever stands behind it") {
+  for (const auto& [typed, said] :
+       {std::pair{Words{"search", "8b"}, "leave `search` out"},
+        {Words{"ls", "models"}, "`plan list models`"},
+        {Words{"logs", "train.log"}, "`plan diagnose --log FILE`"},
+        {Words{"diff", "a.json", "b.json"}, "`plan compare"},
+        {Words{"memory", "--model", "8b"}, "`plan explain memory`"},
+        {Words{"--explain", "--model", "8b"}, "`plan explain --help`"},
+        {Words{"help", "emit"}, "`plan emit --help`"},
+        {Words{"diagnose", "train.log"}, "`--log train.log`"},
+        {Words{"estimate", "train.sh"}, "`--from train.sh`"},
+        {Words{"emit", "slurm", "-o", "x"}, "`plan emit megatron-lm --launcher slurm`"},
+        {Words{"emit", "--framework", "torchtitan", "-o", "x"}, "`plan emit torchtitan`"}}) {
+    CAPTURE(shown(typed));
+    const Ran refused = checks::run(typed);
+    CHECK(refused.status == 2);
+    std::string err = refused.err;
+    err = std::regex_replace(err, std::regex(R"(\s+)"), " ");
+    CHECK_MESSAGE(err.find(said) != std::string::npos, err);
+    CHECK_MESSAGE(err.find("2 errors") == std::string::npos, err);
+  }
+}
+
+TEST_CASE("a GPU by its make, or with another memory than any, is answered with those that exist") {
+  const auto refusal = [](const char* gpu) { return checks::run({"--model", "1b", "--gpus", "8", "--gpu", gpu}).err; };
+  CHECK(refusal("hopper").find("h100-sxm") != std::string::npos);
+  CHECK(refusal("AMD").find("mi300x") != std::string::npos);
+  CHECK(refusal("A100-80G").find("`a100-80gb`") != std::string::npos);
+  CHECK(refusal("A100-48G").find("similar name") == std::string::npos);
+}
+
+TEST_CASE("what a run may cost is no budget of checks") {
+  for (const char* flag : {"--budget", "--max-cost", "--cost"}) {
+    const Ran refused = checks::run({"--model", "1b", "--gpus", "8", flag, "$1M"});
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find("--tokens 15T --price 2.5") != std::string::npos);
+  }
+  CHECK(checks::run({"--model", "1b", "--gpus", "8", "--budget", "b.yaml"}).err.find("plan check") !=
+        std::string::npos);
+}
+
+TEST_CASE("other commands know counted GPUs and machines, too") {
+  const std::string runs = std::string(PLAN_SOURCE_DIR) + "/tests/published/runs/bloom.csv";
+  for (const char* typed : {"8xh100", "p5.48xlarge", "h100:8"}) {
+    const Ran shown_gpu = checks::run({"show", "gpu", typed});
+    CHECK(shown_gpu.status == 2);
+    CHECK(shown_gpu.err.find("`plan show gpu h100-sxm`") != std::string::npos);
+    CHECK(shown(proposed(checks::run({"calibrate", runs, "--gpu", typed}).err)) == "--gpu h100-sxm");
+  }
 }
 
 TEST_CASE("the shape of a slice between other signs is proposed with an x") {

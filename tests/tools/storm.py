@@ -206,7 +206,7 @@ INPUTS = {"--price": "price_per_hour"}
 REPEATED = ["--seq", "--global-batch", "--precision", "--optimizer", "--task", "--lora-rank", "--bf16-layers",
             "--state-formats", "--cuda-graphs", "--overlap", "--dispatcher", "--imbalance", "--diloco", "--offload",
             "--slice", "--tokens", "--price", "--spares", "--gpu-mtbf", "--storage", "--restart", "--framework",
-            "--release", "--objective", "--headroom", "--top"]
+            "--release", "--objective", "--headroom"]
 AXES = {"mb": "micro_batch"}
 
 
@@ -218,6 +218,9 @@ def dropped(words, answer):
         stated = answer["inputs"].get(INPUTS.get(flag, flag[2:].replace("-", "_")))
         if stated is None or stated["origin"] != "flag":
             return f"{flag} is not among the inputs"
+    top = words[words.index("--top") + 1] if "--top" in words else ""
+    if top.isdigit() and len(answer.get("runners_up", [])) >= int(top):  # it shapes the answer and is no input
+        return f"--top {top} left {len(answer['runners_up'])} beside the best"
     if "--layout" not in words or answer["best"].get("pools"):
         return None
     own = answer["best"]["layout"]
