@@ -15,6 +15,7 @@
 #include "presets/default_cluster.hpp"
 #include "presets/efficiency_reader.hpp"
 #include "presets/embedded.hpp"
+#include "presets/gpu_names.hpp"
 #include "presets/hardware.hpp"
 #include "presets/header.hpp"
 #include "presets/machines.hpp"
@@ -169,20 +170,6 @@ std::string nearest_of(PresetKind kind, std::string_view word, const std::vector
   return near.empty() && kind != PresetKind::Model && !several ? nearest_name(word, names) : near;
 }
 
-/// GPUs of an architecture or of a vendor: `hopper`, `amd`.
-std::vector<std::string> gpus_of_make(std::string_view word, const std::vector<PresetEntry>& entries) {
-  std::vector<std::string> found;
-  for (const PresetEntry& entry : entries)
-    for (const char* key : {"architecture", "vendor"}) {
-      const std::size_t at = entry.text.find(fmt::format("\n{}: ", key));
-      const std::size_t from = at == std::string::npos ? at : at + 3 + std::string_view(key).size();
-      if (at != std::string::npos &&
-          alike(entry.text.substr(from, entry.text.find_first_of(" #\n", from) - from), word))
-        found.push_back(entry.name);
-    }
-  return found;
-}
-
 /// The kind of preset that has this name, where it is not the one that was asked for.
 std::optional<PresetKind> another_kind(PresetKind kind, std::string_view word, const StoreOptions& options) {
   for (const PresetKind other : {PresetKind::Model, PresetKind::Gpu, PresetKind::Cluster})
@@ -204,7 +191,10 @@ Error unknown(PresetKind kind, std::string_view word, const StoreOptions& option
   const Unmodelled* lacking = kind == PresetKind::Model ? unmodelled_name(word) : nullptr;
   if (lacking != nullptr) error.message += fmt::format(": it has {}, which is not modelled", lacking->part);
   const bool rented = kind != PresetKind::Model && !machines_called(word).empty();
-  const std::string near = lacking == nullptr && !rented ? nearest_of(kind, word, names) : "";
+  const std::string parts = kind == PresetKind::Gpu ? gpu_of_parts(word, entries) : "";
+  const std::string sheet = kind == PresetKind::Gpu ? preset_of_device(word, 0, options) : "";
+  std::string near = parts == sheet ? "" : parts;  // a driver's name is said to be one
+  if (parts.empty() && lacking == nullptr && !rented) near = nearest_of(kind, word, names);
   const std::vector<std::string> holding = names_with(word, entries);
   const std::vector<std::string> family =
       kind == PresetKind::Model && lacking == nullptr ? relatives(word, entries) : std::vector<std::string>{};
@@ -215,8 +205,7 @@ Error unknown(PresetKind kind, std::string_view word, const StoreOptions& option
     error.help.push_back(fmt::format("with `{}` in its name: {}", word, fmt::join(holding, ", ")));
   else if (!near.empty())
     error.help.push_back(fmt::format("a {} with a similar name exists: `{}`", w.noun, near));
-  if (const std::string sheet = kind == PresetKind::Gpu && holding.empty() ? preset_of_device(word, 0, options) : "";
-      near.empty() && !sheet.empty())
+  if (near.empty() && holding.empty() && !sheet.empty())
     error.help.push_back(fmt::format("drivers give that name to `{}`", sheet));
   if (other)
     error.help.push_back(

@@ -280,6 +280,14 @@ TEST_CASE("a GPU by its make, or with another memory than any, is answered with 
   CHECK(refusal("hopper").find("h100-sxm") != std::string::npos);
   CHECK(refusal("AMD").find("mi300x") != std::string::npos);
   CHECK(refusal("A100-80G").find("`a100-80gb`") != std::string::npos);
+  for (const auto& [typed, meant] : {std::pair{"A100_80GB_PCIe", "`a100-pcie-80gb`"},
+                                     {"nvidia-tesla-a100", "`a100-sxm-80gb`"},
+                                     {"NVIDIA H100 80GB HBM3", "`h100-sxm`"},
+                                     {"instinct-mi300x", "`mi300x`"}}) {
+    CAPTURE(std::string(typed));
+    CHECK(refusal(typed).find(meant) != std::string::npos);
+    CHECK(refusal(typed).find("a100-sxm-40gb") == std::string::npos);
+  }
   CHECK(refusal("A100-48G").find("similar name") == std::string::npos);
 }
 

@@ -1,0 +1,59 @@
+// What people call a GPU beside the names of its preset. Tested by tests/cli/proposals_test.cpp.
+#include "presets/gpu_names.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "formulas/text.hpp"
+
+namespace plan {
+namespace {
+
+/// Words beside the name that say nothing more of which GPU it is.
+constexpr std::string_view kBeside[] = {"nvidia", "amd",    "intel", "google", "tesla", "instinct", "geforce", "quadro",
+                                        "habana", "radeon", "hbm2",  "hbm2e",  "hbm3",  "hbm3e",    "gpu"};
+
+/// The parts of a name between its signs, in small letters and sorted, without words beside it.
+std::vector<std::string> parts_of(std::string_view name) {
+  std::vector<std::string> parts(1);
+  for (const char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      parts.back() += lower_case(c);
+    else if (!parts.back().empty())
+      parts.emplace_back();
+  }
+  std::erase_if(parts, [](const std::string& part) {
+    return part.empty() || std::find(std::begin(kBeside), std::end(kBeside), part) != std::end(kBeside);
+  });
+  std::sort(parts.begin(), parts.end());
+  return parts;
+}
+
+}  // namespace
+
+std::string gpu_of_parts(std::string_view word, const std::vector<PresetEntry>& entries) {
+  const std::vector<std::string> wanted = parts_of(word);
+  if (wanted.empty()) return {};
+  for (const PresetEntry& entry : entries) {
+    const auto same = [&](std::string_view name) { return parts_of(name) == wanted; };
+    if (same(entry.name) || std::any_of(entry.aliases.begin(), entry.aliases.end(), same)) return entry.name;
+  }
+  return {};
+}
+
+std::vector<std::string> gpus_of_make(std::string_view word, const std::vector<PresetEntry>& entries) {
+  std::vector<std::string> found;
+  for (const PresetEntry& entry : entries)
+    for (const char* key : {"architecture", "vendor"}) {
+      const std::size_t at = entry.text.find(fmt::format("\n{}: ", key));
+      const std::size_t from = at == std::string::npos ? at : at + 3 + std::string_view(key).size();
+      if (at != std::string::npos &&
+          alike(entry.text.substr(from, entry.text.find_first_of(" #\n", from) - from), word))
+        found.push_back(entry.name);
+    }
+  return found;
+}
+
+}  // namespace plan

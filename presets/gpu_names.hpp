@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "presets/store.hpp"
+
+namespace plan {
+
+/// The GPU that a word names in other order, or with its vendor or its kind of memory: `NVIDIA A100 80GB PCIe`,
+/// `instinct-mi300x`. Empty if none has just these parts.
+[[nodiscard]] std::string gpu_of_parts(std::string_view word, const std::vector<PresetEntry>& entries);
+
+/// GPUs of an architecture or of a vendor: `hopper`, `amd`.
+[[nodiscard]] std::vector<std::string> gpus_of_make(std::string_view word, const std::vector<PresetEntry>& entries);
+
+}  // namespace plan
