@@ -265,7 +265,8 @@ TEST_CASE("what others call a command is told once, whatever stands behind it") 
         {Words{"estimate", "train.sh"}, "`--from train.sh`"},
         {Words{"emit", "slurm", "-o", "x"}, "`plan emit megatron-lm --launcher slurm`"},
         {Words{"emit", "--framework", "torchtitan", "-o", "x"}, "`plan emit torchtitan`"}}) {
-    CAPTURE(shown(typed));
+    const std::string line = shown(typed);
+    CAPTURE(line);
     const Ran refused = checks::run(typed);
     CHECK(refused.status == 2);
     std::string err = refused.err;
@@ -284,7 +285,8 @@ TEST_CASE("a GPU by its make, or with another memory than any, is answered with 
                                      {"nvidia-tesla-a100", "`a100-sxm-80gb`"},
                                      {"NVIDIA H100 80GB HBM3", "`h100-sxm`"},
                                      {"instinct-mi300x", "`mi300x`"}}) {
-    CAPTURE(std::string(typed));
+    const std::string name = typed;
+    CAPTURE(name);
     CHECK(refusal(typed).find(meant) != std::string::npos);
     CHECK(refusal(typed).find("a100-sxm-40gb") == std::string::npos);
   }
