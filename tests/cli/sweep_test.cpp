@@ -2,6 +2,7 @@
 #include "cli/commands/sweep_points.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
+#include "page_tags.hpp"
 #include "planner/plan.hpp"
 
 namespace plan {
@@ -244,6 +246,98 @@ TEST_CASE("all formats have the same points, and the screen fits 80 columns") {
   }
   std::istringstream lines(text);
   while (std::getline(lines, line)) CHECK(display_width(line) <= 80);
+}
+
+TEST_CASE("every format of a sweep over two axes has the same figures in the same rows") {
+  Args args = args_of("16,64");
+  args.gpu = "h100-sxm,a100-sxm-80gb", args.tokens = "1T", args.price = "2";
+  const PlanSweep sweep = sweep_of(args);
+  const json report = json::parse(sweep_json(sweep));
+  REQUIRE(report["points"].size() == 4);
+  const auto markdown = pages::markdown_tables(sweep_markdown(sweep)), html = pages::tables_of(sweep_html(sweep));
+  REQUIRE(markdown.size() == 1);
+  REQUIRE(html.size() == 1);
+  std::istringstream csv(sweep_csv(sweep)), text(sweep_text(sweep, Terminal{}));
+  std::string head, line;
+  REQUIRE(std::getline(csv, head));
+  CHECK(head.starts_with("swept_"));
+  while (std::getline(text, line) && line.find("MFU") == std::string::npos) continue;
+  CHECK(line.find("days") != std::string::npos);
+  const auto cells = [](const std::string& row) {
+    std::vector<std::string> out(1);
+    for (const char c : row)
+      if (c == ',')
+        out.emplace_back();
+      else
+        out.back() += c;
+    return out;
+  };
+  const std::vector<std::string> names = cells(head);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const json &point = report["points"][i], &best = point["best"];
+    std::string label;
+    for (const auto& axis : point["at"].items()) label += (label.empty() ? "" : " ") + axis.value().get<std::string>();
+    CAPTURE(label);
+    const bool pareto = point["pareto"];
+    const std::string step = seconds_text(Seconds(best["step_time_s"].get<double>())),
+                      rate = count_text(best["tokens_per_s"]), mfu = percent(best["mfu_ratio"]["model_causal"]),
+                      memory = gib(Bytes(best["memory"]["peak_bytes"].get<std::int64_t>())),
+                      usd = count_text(point["usd_per_T_tokens"]),
+                      days = fmt::format("{:.1f}", point["days"].get<double>());
+    const double seconds = 1e12 / best["tokens_per_s"].get<double>();
+    CHECK(point["days"].get<double>() == doctest::Approx(seconds / 86400).epsilon(0.001));  // whole steps
+    CHECK(point["gpu_hours_per_T_tokens"].get<double>() == doctest::Approx(seconds / 3600 * point["gpus"].get<int>()));
+    CHECK(point["usd_per_T_tokens"].get<double>() ==
+          doctest::Approx(2 * point["gpu_hours_per_T_tokens"].get<double>()));
+    REQUIRE(markdown[0].size() == 5);
+    const std::vector<std::string>& m = markdown[0][i + 1];
+    CHECK(m[0] == label + (pareto ? " *" : ""));
+    CHECK(std::vector<std::string>(m.begin() + 1, m.begin() + 7) ==
+          std::vector<std::string>{step, rate, mfu, memory, usd, days});
+    const std::vector<std::string>& h = html[0][i + 1];
+    CHECK(h == std::vector<std::string>{m[0], m[7], step, rate, mfu, memory, usd});
+    REQUIRE(std::getline(text, line));
+    CHECK((line[0] == '*') == pareto);
+    for (const std::string& shown : {label, step, mfu, memory, usd, days}) CHECK(line.find(shown) != std::string::npos);
+    REQUIRE(std::getline(csv, line));
+    const std::vector<std::string> row = cells(line);
+    const auto column = [&](const std::string& name) {
+      return row[static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin())];
+    };
+    for (const auto& axis : point["at"].items())
+      CHECK(column("swept_" + axis.key()) == axis.value().get<std::string>());
+    CHECK(column("pareto") == (pareto ? "1" : "0"));
+    CHECK(std::stod(column("days")) == point["days"].get<double>());
+    CHECK(std::stod(column("step_time_s")) == best["step_time_s"].get<double>());
+    CHECK(std::stoi(column("gpus")) == point["gpus"].get<int>());
+  }
+}
+
+TEST_CASE("the bars of a sweep's chart are as long as the rates beside them") {
+  const PlanSweep sweep = sweep_of(args_of("8..512"));
+  Terminal terminal;
+  terminal.unicode = false;
+  const std::string text = sweep_text(sweep, terminal);
+  std::istringstream lines(text.substr(text.find("Tokens/s a GPU")));
+  std::string line;
+  std::getline(lines, line);
+  double most = 0, longest = 0;
+  std::vector<std::pair<double, double>> drawn;
+  for (const SweptPlan& point : sweep.points) {
+    if (!point.plan) continue;
+    REQUIRE(std::getline(lines, line));
+    std::istringstream words(line);
+    std::string gpus, bar;
+    double rate = 0;
+    words >> gpus >> rate >> bar;
+    CHECK(gpus == fmt::format("{}", point.plan->problem.gpus));
+    CHECK(rate == doctest::Approx(point.plan->best.tokens_per_s_per_gpu).epsilon(0.001));
+    drawn.emplace_back(rate, static_cast<double>(bar.size()));
+    most = std::max(most, rate), longest = std::max(longest, static_cast<double>(bar.size()));
+  }
+  CHECK(drawn.size() >= 5);
+  CHECK(longest > 40);
+  for (const auto& [rate, length] : drawn) CHECK(std::abs(length / longest - rate / most) * longest <= 1);
 }
 
 }  // namespace plan

@@ -1,6 +1,14 @@
 #include "hwprobe/compare.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "full_profile.hpp"
 
 using namespace plan;
 
@@ -57,4 +65,176 @@ TEST_CASE("the rates that a data sheet lets expect are a good part of its peaks,
     CHECK(gemm.burst_tflops <= peak(type));
   }
   CHECK(expected.gemm[2].sustained_tflops == 0);
+}
+
+namespace {
+
+/// A figure of the full profile, counted by hand: where it stands, and how it scales.
+struct Known {
+  std::string what, unit;
+  double value = 0, spread = 0;
+  std::function<double*(HardwareProfile&)> of{};
+  bool inverse = false;  ///< the place is a time, of which more is worse
+  bool time = false;     ///< and the figure too
+};
+
+std::vector<Known> figures_of(const HardwareProfile& p) {
+  std::vector<Known> all;
+  const auto add = [&](std::string what, std::string unit, double value, double spread,
+                       std::function<double*(HardwareProfile&)> of, bool inverse = false, bool time = false) {
+    all.push_back({std::move(what), std::move(unit), value, spread, std::move(of), inverse, time});
+  };
+  add("memory usable", "GiB", 79, 0, [](HardwareProfile& q) { return &q.memory.usable_gib; });
+  add("memory copy", "GB/s", 2990, 0.003, [](HardwareProfile& q) { return &q.hbm.copy.value; });
+  add("memory triad", "GB/s", 3010, 0.002, [](HardwareProfile& q) { return &q.hbm.triad.value; });
+  const char* orientations[] = {"tn", "nn", "nt"};
+  for (std::size_t i = 0; i < p.gemm.size(); ++i) {
+    const std::string kind = "GEMM " + p.gemm[i].format + " " + orientations[i % 3];
+    add(
+        kind + " 8kx8kx8k", "TFLOP/s", 2 * std::pow(8192.0, 3) / 1500e-6 / 1e12, 0.006,
+        [i](HardwareProfile& q) { return &q.gemm[i].grid[1].us; }, true);
+    add(kind + " sustained", "TFLOP/s", 610, 0, [i](HardwareProfile& q) { return &q.gemm[i].sustained_tflops; });
+  }
+  for (std::size_t i = 0; i < p.attention.size(); ++i) {
+    const int dim = p.attention[i].head_dim;
+    add(fmt::format("attention {} d{}", i < 2 ? "fwd" : "bwd", dim), "TFLOP/s", 400 + dim, 0,
+        [i](HardwareProfile& q) { return &q.attention[i].fmax_tflops; });
+  }
+  for (std::size_t i = 0; i < p.memory_bound.size(); ++i)
+    add(p.memory_bound[i].op, "GB/s", 2400, 0.01, [i](HardwareProfile& q) { return &q.memory_bound[i].gb_s; });
+  add("host to device", "GB/s", 55, 0.01, [](HardwareProfile& q) { return &q.host_link.h2d.value; });
+  add("device to host", "GB/s", 50, 0.01, [](HardwareProfile& q) { return &q.host_link.d2h.value; });
+  for (std::size_t i = 0; i < p.pairs.size(); ++i)
+    add(fmt::format("GPU {} to {}", p.pairs[i].from, p.pairs[i].to), "GB/s", 390.0 + static_cast<double>(i), 0,
+        [i](HardwareProfile& q) { return &q.pairs[i].gb_s; });
+  for (std::size_t i = 0; i < p.tiers.size(); ++i)
+    add("tier " + p.tiers[i].id, "GB/s", i == 0 ? 360 : 46, 0,
+        [i](HardwareProfile& q) { return &q.tiers[i].measured_gb_s; });
+  for (std::size_t i = 0; i < p.collectives.size(); ++i) {
+    const ProfileCurve& c = p.collectives[i];
+    const std::string kind = (c.op == Collective::AllReduce ? "all_reduce " : "all_gather ") +
+                             std::string(c.layout.nodes > 1 ? "2x1 " : "n=8 ");
+    // Bus bandwidth of nccl-tests: doc/PERFORMANCE.md there.
+    const double n = c.layout.n, factor = (c.op == Collective::AllReduce ? 2 : 1) * (n - 1) / n;
+    add(
+        kind, "GB/s", std::exp2(29) * factor / 1300e-6 / 1e9, 0.01,
+        [i](HardwareProfile& q) { return &q.collectives[i].table[2].us; }, true);
+    add(
+        kind, "us", 11, 0.01, [i](HardwareProfile& q) { return &q.collectives[i].table[0].us; }, true, true);
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("every figure that two profiles hold is compared, by its own number alone") {
+  const HardwareProfile before = full_profile();
+  const std::vector<Known> known = figures_of(before);
+  const std::vector<Change> same = common_figures(before, before);
+  REQUIRE(same.size() == known.size());
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const Known& figure = known[i];
+    CAPTURE(figure.what);
+    CHECK(same[i].what.starts_with(figure.what));
+    CHECK(same[i].unit == figure.unit);
+    CHECK(same[i].before == doctest::Approx(figure.value));
+    CHECK(same[i].now == same[i].before);
+    CHECK(same[i].better == 0);
+    CHECK_FALSE(same[i].beyond_noise);
+    for (const double factor : {0.5, 0.9, 0.965, 0.985, 1.015, 1.025, 1.035, 1.3, 4.0}) {
+      CAPTURE(factor);
+      HardwareProfile now = before;
+      *figure.of(now) *= factor;
+      const std::vector<Change> changes = common_figures(before, now);
+      REQUIRE(changes.size() == known.size());
+      const double better = (figure.inverse ? 1 / factor : factor) - 1;
+      CHECK(changes[i].better == doctest::Approx(better));
+      CHECK(changes[i].now == doctest::Approx(figure.value * (figure.time || !figure.inverse ? factor : 1 / factor)));
+      CHECK(changes[i].spread == figure.spread);
+      CHECK(changes[i].beyond_noise == (std::abs(better) > std::max(0.03, 2 * figure.spread)));
+      for (std::size_t other = 0; other < changes.size(); ++other)
+        if (other != i) CHECK(changes[other].better == 0);
+      const std::vector<Change> sorted = compare_profiles(before, now);
+      CHECK(std::is_sorted(sorted.begin(), sorted.end(),
+                           [](const Change& a, const Change& b) { return a.better < b.better; }));
+      CHECK((better < 0 ? sorted.front() : sorted.back()).what == changes[i].what);  // of twins either
+    }
+    HardwareProfile lacks = before;
+    *figure.of(lacks) = 0;
+    if (figure.inverse) continue;  // a time of nought is in no profile
+    CHECK(common_figures(before, lacks).size() == known.size() - 1);
+    CHECK(common_figures(lacks, before).size() == known.size() - 1);
+  }
+}
+
+TEST_CASE("of two profiles those figures are compared that are of one kind") {
+  const HardwareProfile before = full_profile();
+  const std::size_t all = common_figures(before, before).size();
+  const auto without = [&](const std::function<void(HardwareProfile&)>& edit) {
+    HardwareProfile now = before;
+    edit(now);
+    CHECK(common_figures(now, before).size() == common_figures(before, now).size());
+    return all - common_figures(before, now).size();
+  };
+  CHECK(without([](HardwareProfile& p) { p.gemm[0].format = "another"; }) == 2);
+  CHECK(without([](HardwareProfile& p) { p.gemm.pop_back(); }) == 2);
+  CHECK(without([](HardwareProfile& p) { p.gemm[0].grid.clear(); }) == 1);
+  CHECK(without([](HardwareProfile& p) { p.attention[0].head_dim = 256; }) == 1);
+  CHECK(without([](HardwareProfile& p) { p.memory_bound[0].op = "another"; }) == 1);
+  CHECK(without([](HardwareProfile& p) { p.pairs[0].to = 9; }) == 1);
+  CHECK(without([](HardwareProfile& p) { p.tiers[0].id = "another"; }) == 1);
+  CHECK(without([](HardwareProfile& p) { p.tiers[0].id.clear(); }) == 1);
+  CHECK(without([](HardwareProfile& p) { p.collectives[0].dtype = "fp8"; }) == 2);
+  CHECK(without([](HardwareProfile& p) { p.collectives[0].layout.n = 4; }) == 2);
+  CHECK(without([](HardwareProfile& p) { p.collectives[0].op = Collective::SendRecv; }) == 2);
+  CHECK(without([](HardwareProfile& p) { p.collectives[0].table.resize(1); }) == 1);  // one size is one figure
+  CHECK(without([](HardwareProfile& p) { p.collectives[0].table.clear(); }) == 2);
+}
+
+TEST_CASE("of every part of a node the data sheet lets expect most of what it states, and nothing beyond") {
+  Cluster cluster;
+  cluster.name = "sheet";
+  Gpu& gpu = cluster.gpu;
+  for (int i = 0; i < kDTypes; ++i) gpu.peak[static_cast<std::size_t>(i)] = FlopsPerSecond(1e13 * std::pow(3, i));
+  gpu.memory = Bytes(std::int64_t{80} << 30);
+  gpu.memory_bandwidth = BytesPerSecond(3.35e12);
+  gpu.scale_up = BytesPerSecond(4.5e11);
+  gpu.host_link = BytesPerSecond(6.4e10);
+  gpu.attention = {AttentionFit{.t0 = Seconds(5e-6), .rate = FlopsPerSecond(5e14)},
+                   AttentionFit{.t0 = Seconds(7e-6), .rate = FlopsPerSecond(3e14)}};
+  cluster.tiers = {{.name = "nvlink", .size = 8, .bandwidth = gpu.scale_up},
+                   {.name = "net", .size = 1 << 20, .bandwidth = BytesPerSecond(5e10)}};
+  const HardwareProfile expected = expected_profile(full_profile(), cluster);
+  const auto most_of = [](double expects, double states) {
+    CHECK(expects <= states);
+    CHECK(expects > 0.5 * states);
+  };
+  CHECK(expected.name == "sheet");
+  CHECK(expected.memory.usable_gib == 80);
+  most_of(expected.hbm.copy.value, 3350);
+  most_of(expected.hbm.triad.value, 3350);
+  most_of(expected.host_link.h2d.value, 64);
+  most_of(expected.host_link.d2h.value, 64);
+  for (const ProfileKernel& k : expected.memory_bound) most_of(k.gb_s, 3350);
+  for (const ProfilePair& p : expected.pairs) most_of(p.gb_s, 450);
+  for (const ProfileTier& t : expected.tiers) most_of(t.measured_gb_s, t.per_gpu_gb_s);
+  for (const ProfileAttention& a : expected.attention) {
+    CHECK(a.fmax_tflops == doctest::Approx(a.backward ? 300 : 500));
+    CHECK(a.t0_us == doctest::Approx(a.backward ? 7 : 5));
+  }
+  const std::map<std::string, DType> types{{"fp32", DType::Fp32}, {"fp16", DType::Fp16}, {"bf16", DType::Bf16},
+                                           {"fp8", DType::Fp8},   {"mxfp8", DType::Fp8}, {"nvfp4", DType::Fp4}};
+  for (const ProfileGemm& g : expected.gemm) {
+    CAPTURE(g.format);
+    const double peak = gpu.peak[static_cast<std::size_t>(types.at(g.format))].value / 1e12;
+    most_of(2 * std::pow(8192.0, 3) / g.grid[1].us / 1e6, peak);
+    most_of(g.sustained_tflops, peak);
+    for (const GemmPoint& p : g.grid) CHECK(2 * p.m * p.n * p.k / p.us / 1e6 <= peak);
+    for (const GemmPoint& p : g.grid) CHECK(p.spread == 0);
+  }
+  for (const ProfileCurve& c : expected.collectives) {
+    const double n = c.layout.n, factor = (c.op == Collective::AllReduce ? 2 : 1) * (n - 1) / n;
+    most_of(c.table[2].bytes * factor / c.table[2].us / 1e3, c.layout.nodes > 1 ? 50 : 450);
+    CHECK(c.table[0].us < c.table[1].us);
+  }
 }

@@ -167,3 +167,10 @@ TEST_CASE("canaries that the GPU cannot run are left out, and nothing else is") 
   CHECK(gpu.seen["canary gemm"] == 1);
   CHECK(outcome.observations.size() == sweep.points.size());
 }
+
+TEST_CASE("what a sweep leaves out stays left out, with its reason") {
+  Sweep sweep = sweep_of_one_gpu();
+  sweep.skipped = {{"another point", "budget"}};
+  FakeGpu gpu;
+  CHECK(run(gpu, sweep, 1000).skipped == sweep.skipped);
+}

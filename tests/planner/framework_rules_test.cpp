@@ -4,8 +4,10 @@
 #include <random>
 #include <string>
 
+#include "oracle/random_layout.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/enumerate.hpp"
+#include "planner/problem/spelled_out.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 
@@ -277,4 +279,33 @@ TEST_CASE("a shard group of all ranks is legal wherever no word for it is") {
       }
     }
   CHECK(legal > oracle::at_least(500));
+}
+
+TEST_CASE("what means nothing beside the other axes breaks no rule of a framework, and mends none") {
+  std::mt19937 random(6);
+  int legal = 0, illegal = 0;
+  for (const FrameworkRow& row : frameworks())
+    for (int round = 0; round < oracle::rounds(30); ++round) {
+      Problem problem = oracle::random_problem(random, 16);
+      problem.framework = row.framework, problem.built = true, problem.fixed = {};
+      Tally tally;
+      for (const Family& family : enumerate_families(problem, tally)) {
+        Layout layout = family.layout, same = layout;
+        layout.zero = same.zero = static_cast<int>(random() % 4);
+        const Layout other = oracle::any_values(random);
+        each_axis([&](const auto& axis) {
+          const bool idle = axis.is(&Layout::cp_kind) || axis.is(&Layout::cp_ulysses) || axis.is(&Layout::order);
+          if (idle && !means_something(axis.value, layout)) same.*axis.value = other.*axis.value;
+        });
+        if (same == layout) continue;
+        CAPTURE(row.name);
+        CAPTURE(broken(problem, layout));
+        CAPTURE(broken(problem, same));
+        const bool runs = broken_rule(problem, layout) < 0;
+        CHECK(runs == (broken_rule(problem, same) < 0));
+        ++(runs ? legal : illegal);
+      }
+    }
+  CHECK(legal > oracle::at_least(300));
+  CHECK(illegal > oracle::at_least(100));
 }
