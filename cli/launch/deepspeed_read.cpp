@@ -198,48 +198,71 @@ void read_sequences(JobBuilder& builder, const Degrees& d, const hugging_face::T
   builder.global_batch(builder.degree(kBatch, tool.batch), kBatch);
 }
 
-void read_batch(JobBuilder& builder, Degrees d, bool other_gpus) {
+constexpr std::string_view kMicroArgument = "args.per_device_train_batch_size",
+                           kStepsArgument = "args.gradient_accumulation_steps";
+
+/// DeepSpeed's three numbers of a batch, of which any two give the third with the ranks.
+struct Batch {
+  std::optional<std::int64_t> whole, micro, steps;
+  bool open = false;  ///< what steps a rank takes is stated, and only their size is not
+};
+
+/// As stated by DeepSpeed's file or the Trainer; what neither states is the Trainer's default. None: an error was told.
+std::optional<Batch> stated_batch(JobBuilder& builder) {
   Settings& settings = builder.settings;
-  if (const hugging_face::TrainerTool& tool = hugging_face::tool_of(settings); tool.batch > 0)
-    return read_sequences(builder, d, tool);
-  constexpr std::string_view kMicroArgument = "args.per_device_train_batch_size",
-                             kStepsArgument = "args.gradient_accumulation_steps";
-  const std::optional<std::int64_t> batch = number(settings, kBatch, "none");
-  std::optional<std::int64_t> micro = number(settings, kMicro, kMicroArgument);
-  std::optional<std::int64_t> steps = number(settings, kSteps, kStepsArgument);
-  const hugging_face::TrainerTool& tool = hugging_face::tool_of(settings);
-  if (!micro && !batch && settings.has_section("args.")) {
-    micro = tool.micro_batch;
-    builder.origin("micro_batch", fmt::format("{}", *micro), "");
+  Batch batch{number(settings, kBatch, "none"), number(settings, kMicro, kMicroArgument),
+              number(settings, kSteps, kStepsArgument)};
+  if (!batch.micro && !batch.whole && settings.has_section("args.")) {
+    batch.micro = hugging_face::tool_of(settings).micro_batch;
+    builder.origin("micro_batch", fmt::format("{}", *batch.micro), "");
   }
-  const bool open = !micro && steps && !batch;  // what steps a rank takes is stated, and only their size is not
-  if (open) {
-    micro = 1;
+  batch.open = !batch.micro && batch.steps && !batch.whole;
+  if (batch.open) {
+    batch.micro = 1;
     builder.guess("micro_batch", "1", "the Trainer's arguments or the script decide it");
   }
-  if (micro && !steps && !batch) steps = 1;
-  for (const auto& [value, key] : {std::pair{batch, kBatch}, std::pair{micro, kMicro}, std::pair{steps, kSteps}})
-    if (value && *value < 1)
-      return builder.errors.push_back(
+  if (batch.micro && !batch.steps && !batch.whole) batch.steps = 1;
+  for (const auto& [value, key] :
+       {std::pair{batch.whole, kBatch}, std::pair{batch.micro, kMicro}, std::pair{batch.steps, kSteps}})
+    if (value && *value < 1) {
+      builder.errors.push_back(
           {"wrong_value", fmt::format("`{}` is {}, but must be at least 1", key.substr(3), *value)});
+      return std::nullopt;
+    }
   must_agree(builder, kMicro, kMicroArgument);
   must_agree(builder, kSteps, kStepsArgument);
-  const int inner = d.tp * d.cp;
-  if (builder.job.gpus == 0 && batch && micro && steps) {
+  return batch;
+}
+
+/// The GPUs that all three numbers together imply, where nothing else states them, and the data ranks of the GPUs.
+void read_ranks(JobBuilder& builder, const Batch& batch, Degrees& d) {
+  if (builder.job.gpus == 0 && batch.whole && batch.micro && batch.steps) {
     // DeepSpeed's own equation counts every rank, those of AutoTP as well.
-    const int ranks = world_of(*batch, *micro, *steps);
+    const int ranks = world_of(*batch.whole, *batch.micro, *batch.steps);
     if (ranks > 0 && builder.plausible({ranks, d.cp})) builder.gpus(std::int64_t{ranks} * d.cp, kBatch);
-    if (*batch % *micro != 0 || *batch / *micro % *steps != 0)
+    if (*batch.whole % *batch.micro != 0 || *batch.whole / *batch.micro % *batch.steps != 0)
       builder.errors.push_back({"conflicting_keys",
                                 fmt::format("{}: `train_batch_size` is {}, which no number of ranks makes of {} x {}",
-                                            settings.where(kBatch), *batch, *micro, *steps),
+                                            builder.settings.where(kBatch), *batch.whole, *batch.micro, *batch.steps),
                                 {"it is the micro-batch times the steps times the ranks"},
                                 {}});
   }
+  const int inner = d.tp * d.cp;
   if (builder.job.gpus > 0 && builder.job.gpus % inner == 0) {
     d.dp = builder.job.gpus / inner;
     builder.fix(&Fixed::dp, *d.dp, "");
   }
+}
+
+void read_batch(JobBuilder& builder, Degrees d, bool other_gpus) {
+  Settings& settings = builder.settings;
+  if (const hugging_face::TrainerTool& tool = hugging_face::tool_of(settings); tool.batch > 0)
+    return read_sequences(builder, d, tool);
+  const std::optional<Batch> known = stated_batch(builder);
+  if (!known) return;
+  read_ranks(builder, *known, d);
+  const std::optional<std::int64_t>&batch = known->whole, &steps = known->steps;
+  std::optional<std::int64_t> micro = known->micro;
   if (!micro && batch && d.dp && steps.value_or(1) <= *batch) micro = *batch / *d.dp / steps.value_or(1);
   if (micro == 0)
     return builder.errors.push_back(
@@ -249,14 +272,14 @@ void read_batch(JobBuilder& builder, Degrees d, bool other_gpus) {
          {"it is the micro-batch times the steps times the ranks"},
          {}});
   if (micro && *micro > 0 && *micro <= kMostRanks) builder.job.fixed.micro_batch = static_cast<int>(*micro);
-  if (micro && !open && (settings.states(kMicro) || settings.states(kMicroArgument) || batch))
+  if (micro && !known->open && (settings.states(kMicro) || settings.states(kMicroArgument) || batch))
     builder.origin("micro_batch", fmt::format("{}", *micro), stated(settings, kMicro, kMicroArgument));
   if (steps && *steps <= kMostRanks)
     builder.origin("micro_batches", fmt::format("{}", *steps), stated(settings, kSteps, kStepsArgument));
   if (micro && steps && !batch && *micro <= kMostRanks)
     return builder.rank_batch(
         static_cast<int>(*micro), *steps,
-        open ? stated(settings, kSteps, kStepsArgument) : stated(settings, kMicro, kMicroArgument));
+        known->open ? stated(settings, kSteps, kStepsArgument) : stated(settings, kMicro, kMicroArgument));
   if (!micro) builder.guess("micro_batch", "1", "the Trainer's arguments or the script decide it");
   std::int64_t real = 0;
   if (d.dp && micro && steps)

@@ -252,6 +252,40 @@ Result<LaunchJob> read_launch_files(const std::vector<std::string>& paths, const
   return read_launch_sources(*files, context);
 }
 
+namespace {
+
+/// The GPUs that the command line states in place of the files', whose nodes are another job's.
+void take_total(LaunchFacts& facts, std::vector<LaunchSource>& files, const LaunchContext& context) {
+  facts.total = context.gpus;
+  if (facts.total <= 0) return;
+  facts.one_node.clear();
+  facts.gpus_per_node = context.gpus_per_node > 0 ? std::min(context.gpus_per_node, facts.total) : facts.gpus_per_node;
+  constexpr int kUsualNode = 8;
+  if (facts.gpus_per_node <= 0 || facts.total % facts.gpus_per_node != 0)
+    facts.gpus_per_node = facts.total % kUsualNode == 0 ? kUsualNode : facts.total;
+  facts.nodes = facts.total / facts.gpus_per_node;
+  for (LaunchSource& source : files) source.nodes = facts.nodes, source.gpus_per_node = facts.gpus_per_node;
+}
+
+/// What the files say that the layout does not show.
+void tell_of_files(const std::vector<LaunchSource>& files, const LaunchFacts& facts, LaunchJob& job) {
+  for (const LaunchSource& source : files)
+    if (const std::string parts = is_model_config(source) ? parts_beside(source.text) : ""; !parts.empty())
+      unused(job, "parts_left_out",
+             fmt::format("{}: what {} describes beside the language model is not counted", source.path, parts));
+  for (const LaunchSource& source : files)
+    for (const std::string& note : source.notes) unused(job, "not_used", fmt::format("{}: {}", source.path, note));
+  for (const LaunchSource& source : files)
+    if (std::string other = with_other_gpus(source, facts.gpus()); facts.total == 0 && !other.empty())
+      unused(job, "not_used", std::move(other));
+  tell_of_scripts(files, job);
+  tell_of_environment(files, job);
+  if (for_ascend(files)) job.hardware = "Ascend NPUs";
+  name_other_gpu(facts, job);
+}
+
+}  // namespace
+
 Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, const LaunchContext& context) {
   std::vector<LaunchSource> files = given;
   for (LaunchSource& source : files)
@@ -262,18 +296,8 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
   const std::set<std::string> naming =
       add_named_files(files, [](const LaunchSource& file) { return format_of(file).has_value(); });
   LaunchFacts facts = launcher_facts(files);
-  facts.total = context.gpus;
   facts.megatron = context.megatron;
-  if (facts.total > 0) {  // the files' nodes are another job's
-    facts.one_node.clear();
-    facts.gpus_per_node =
-        context.gpus_per_node > 0 ? std::min(context.gpus_per_node, facts.total) : facts.gpus_per_node;
-    constexpr int kUsualNode = 8;
-    if (facts.gpus_per_node <= 0 || facts.total % facts.gpus_per_node != 0)
-      facts.gpus_per_node = facts.total % kUsualNode == 0 ? kUsualNode : facts.total;
-    facts.nodes = facts.total / facts.gpus_per_node;
-    for (LaunchSource& source : files) source.nodes = facts.nodes, source.gpus_per_node = facts.gpus_per_node;
-  }
+  take_total(facts, files, context);
   if (std::optional<Error> error = too_many_gpus(facts)) return fail(std::move(*error));
   facts.model = context.model;
   facts.asked = context.model.has_value();
@@ -300,19 +324,7 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
   }
   if (job->gpus == 0) job->gpus_per_node = facts.gpus_per_node;  // and on how many nodes is not stated
   if (!facts.release.empty()) state(*job, "release", facts.release, facts.release_where);
-  for (const LaunchSource& source : files)
-    if (const std::string parts = is_model_config(source) ? parts_beside(source.text) : ""; !parts.empty())
-      unused(*job, "parts_left_out",
-             fmt::format("{}: what {} describes beside the language model is not counted", source.path, parts));
-  for (const LaunchSource& source : files)
-    for (const std::string& note : source.notes) unused(*job, "not_used", fmt::format("{}: {}", source.path, note));
-  for (const LaunchSource& source : files)
-    if (std::string other = with_other_gpus(source, facts.gpus()); facts.total == 0 && !other.empty())
-      unused(*job, "not_used", std::move(other));
-  tell_of_scripts(files, *job);
-  tell_of_environment(files, *job);
-  if (for_ascend(files)) job->hardware = "Ascend NPUs";
-  name_other_gpu(facts, *job);
+  tell_of_files(files, facts, *job);
   if (job->model)
     if (const std::string problem = absurdity(*job->model); !problem.empty())
       return fail({"absurd_model", fmt::format("{}: {}", files.front().path, problem)});
