@@ -157,22 +157,23 @@ void MemoryModel::fill_fsdp2(ShardedMemory& memory, const Layout& layout, const 
   const Training& training = problem_->training;
   if (training.stack.states != StateLayout::Fsdp2 || layout.zero < 2) return;
   const double head = ends_.head_parameters;
-  const RealBytes weights(2 * head), grads = unsharded_grads(layout, sums);
+  const RealBytes grads = unsharded_grads(layout, sums);
   const bool once = micro_batches(training.global_batch, layout.dp, layout.micro_batch) <= 1;
-  memory.head = grads + (stays_whole(layout) ? whole_weights(sums) : weights);
+  const auto gathered = [&](double parameters) {
+    return stays_whole(layout) ? whole_weights(sums) : RealBytes(2 * parameters);
+  };
+  memory.head = grads + gathered(head);
   if (!training.adapters()) {
-    memory.head_reduced = grads + (stays_whole(layout) ? whole_weights(sums) : RealBytes(2 * sums.block)) +
-                          RealBytes((2 + training.grad_bytes) * head);
+    memory.head_reduced = grads + gathered(sums.block) + RealBytes((2 + training.grad_bytes) * head);
     // Taken in chunks, the loss comes with its backward pass: the head's gradients add up under it.
     if (training.stack.cross_entropy == CrossEntropy::Chunked) memory.head += RealBytes(training.grad_bytes * head);
   }
   if (!training.stack.gathers_tensors) memory.pool = gather_pool<double>(sums.block, head);
-  if (grads == RealBytes() &&
-      !training.adapters()) {  // every gradient but its own, and every weight, is sharded by then
+  // When the embedding's gradient appears, every other one is sharded, and so is every weight but XLA's.
+  if (grads == RealBytes() && !training.adapters()) {
     const double embedding = ends_.embedding_parameters;
-    const RealBytes beside = stays_whole(layout) ? whole_weights(sums) : RealBytes(2 * embedding);
-    memory.embedding =
-        (training.stack.gathers_tensors ? beside : RealBytes()) + RealBytes(training.grad_bytes * embedding);
+    memory.embedding = (training.stack.gathers_tensors ? gathered(embedding) : RealBytes()) +
+                       RealBytes(training.grad_bytes * embedding);
     if (once) memory.embedding_late = RealBytes(4 * shares_of(layout).dense.grads * embedding);
   }
   if (once || grads > RealBytes()) memory.late_grads = memory.grads;

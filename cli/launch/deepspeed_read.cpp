@@ -261,7 +261,7 @@ void read_batch(JobBuilder& builder, Degrees d, bool other_gpus) {
   const std::optional<Batch> known = stated_batch(builder);
   if (!known) return;
   read_ranks(builder, *known, d);
-  const std::optional<std::int64_t>&batch = known->whole, &steps = known->steps;
+  const std::optional<std::int64_t> batch = known->whole, steps = known->steps;
   std::optional<std::int64_t> micro = known->micro;
   if (!micro && batch && d.dp && steps.value_or(1) <= *batch) micro = *batch / *d.dp / steps.value_or(1);
   if (micro == 0)
