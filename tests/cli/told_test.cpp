@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cli/explain/explain.hpp"
+#include "draw.hpp"
 #include "formulas/names.hpp"
 #include "oracle/equation_eval.hpp"
 #include "oracle/random_problem.hpp"
@@ -21,11 +22,6 @@ namespace {
 
 /// Ends of an interval that depends on the whole answer: they read it there.
 const std::set<std::string_view> kReadOff = {"step_time_low", "step_time_high"};
-
-template <class T>
-T pick(std::mt19937& random, std::initializer_list<T> values) {
-  return values.begin()[random() % values.size()];
-}
 
 Problem drawn_problem(std::mt19937& random) {
   Problem problem = oracle::widened(oracle::random_problem(random, 64), random);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "draw.hpp"
 #include "oracle/traffic_holding.hpp"
 
 namespace plan::oracle {
@@ -11,8 +12,6 @@ namespace {
 std::int64_t one_of(std::mt19937& random, std::initializer_list<std::int64_t> values) {
   return values.begin()[random() % values.size()];
 }
-bool chance(std::mt19937& random, int percent) { return static_cast<int>(random() % 100) < percent; }
-
 double attention_tensors(const Layer& layer, double h, int tp) {
   const AttentionShape& a = layer.attention;
   const double q = ints(a.heads) * ints(a.head_dim) / tp;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "draw.hpp"
 #include "formulas/bf16_layers.hpp"
 #include "formulas/layer_rows.hpp"
 #include "oracle/traffic_holding.hpp"
@@ -11,18 +12,11 @@
 namespace plan::oracle {
 namespace {
 
-template <class T>
-T pick(std::mt19937& random, std::initializer_list<T> values) {
-  return values.begin()[random() % values.size()];
-}
-
 /// PLAN_TEST_SCALE, 1 by default.
 double test_scale() {
   const char* scale = std::getenv("PLAN_TEST_SCALE");
   return scale != nullptr ? std::atof(scale) : 1;
 }
-
-bool chance(std::mt19937& random, int percent) { return static_cast<int>(random() % 100) < percent; }
 
 void add_experts(Model& model, std::mt19937& random) {
   Layer moe = model.kinds.front();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "draw.hpp"
 #include "formulas/parameters.hpp"
 #include "formulas/rank_grid.hpp"
 #include "planner/plan.hpp"
@@ -21,8 +22,6 @@ namespace {
 using namespace plan;
 using small::data_parallel;
 using small::small_job;
-
-int pick(std::mt19937& random, std::initializer_list<int> of) { return of.begin()[random() % of.size()]; }
 
 bool has_note(const std::vector<Note>& notes, const std::string& code) {
   return std::any_of(notes.begin(), notes.end(), [&](const Note& note) { return note.code == code; });

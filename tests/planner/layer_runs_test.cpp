@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 
+#include "draw.hpp"
 #include "formulas/efficiency.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/plan.hpp"
@@ -19,8 +20,6 @@ using namespace plan;
 namespace {
 
 constexpr double kDigits = 1e-9;
-
-int pick(std::mt19937& random, std::initializer_list<int> from) { return *(from.begin() + random() % from.size()); }
 
 Problem job(int layers, int gpus, int batch) {
   Problem problem;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 
+#include "draw.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/layer_search.hpp"
 #include "planner/layout_text.hpp"
@@ -21,8 +22,6 @@ using namespace plan;
 namespace {
 
 constexpr Seconds kForever = Seconds::infinity();
-
-int pick(std::mt19937& random, std::initializer_list<int> from) { return *(from.begin() + random() % from.size()); }
 
 /// Layers of up to three widths, in any order.
 Problem small_job(std::mt19937& random, int layers) {

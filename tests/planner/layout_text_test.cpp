@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <random>
 
+#include "draw.hpp"
 #include "formulas/names.hpp"
 #include "oracle/random_problem.hpp"
 
@@ -18,8 +19,6 @@ namespace {
 bool has(const std::vector<std::string>& words, const std::string& begin) {
   return std::any_of(words.begin(), words.end(), [&](const std::string& word) { return word.starts_with(begin); });
 }
-
-int pick(std::mt19937& random, std::initializer_list<int> from) { return *(from.begin() + random() % from.size()); }
 
 Layout random_layout(std::mt19937& random) {
   Layout l{

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 
+#include "draw.hpp"
 #include "formulas/names.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/pools.hpp"
@@ -18,8 +19,6 @@
 using namespace plan;
 
 namespace {
-
-int pick(std::mt19937& random, std::initializer_list<int> from) { return *(from.begin() + random() % from.size()); }
 
 /// A cluster of nodes of 8 whose GPUs are `factor` times as fast.
 Cluster cluster_of(const char* name, double factor, double memory_gib) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "draw.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/plan.hpp"
 #include "planner/problem/axes.hpp"
@@ -17,8 +18,6 @@
 using namespace plan;
 
 namespace {
-
-int pick(std::mt19937& random, std::initializer_list<int> from) { return *(from.begin() + random() % from.size()); }
 
 Problem job(std::mt19937& random) {
   Problem problem;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 
+#include "draw.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
 #include "oracle/random_problem.hpp"
@@ -18,12 +19,6 @@ namespace plan {
 namespace {
 
 using oracle::CountedRow;
-
-template <class T>
-T pick(std::mt19937& random, std::initializer_list<T> values) {
-  return values.begin()[random() % values.size()];
-}
-bool chance(std::mt19937& random, int percent) { return static_cast<int>(random() % 100) < percent; }
 
 Layer random_layer(std::mt19937& random, std::int64_t hidden, bool experts) {
   Layer layer;
