@@ -12,7 +12,6 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "formulas/units.hpp"
 #include "hwprobe/text.hpp"
@@ -47,13 +46,6 @@ struct Name {
 /// "0000:c1:00.0" from the bits of amdsmi_bdf_t.
 std::string bus_text(std::uint64_t bits) {
   return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", bits >> 16, bits >> 8 & 0xff, bits >> 3 & 0x1f, bits & 7);
-}
-
-std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
 }
 
 /// Generation of PCI Express by its rate: "32.0 GT/s PCIe" is 5.

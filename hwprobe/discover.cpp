@@ -21,13 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr int kBusyPercent = 2;
 
-std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 std::vector<fs::path> entries(const fs::path& folder) {
   std::vector<fs::path> all;
   std::error_code status;

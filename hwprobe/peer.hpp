@@ -1,19 +1,13 @@
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "hwprobe/clock.hpp"
 #include "hwprobe/wire.hpp"
 
 namespace plan {
-
-using SteadyClock = std::chrono::steady_clock;
-/// Seconds from then to now.
-[[nodiscard]] inline double since(SteadyClock::time_point then) {
-  return std::chrono::duration<double>(SteadyClock::now() - then).count();
-}
 
 /// A connection and what is known of its other end.
 struct Peer {

@@ -24,13 +24,12 @@
 #include <thread>
 
 #include "formulas/digest.hpp"
+#include "hwprobe/clock.hpp"
 #include "hwprobe/text.hpp"
 #include "hwprobe/wire.hpp"
 
 namespace plan {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int kCandidates = 16;
 constexpr int kMostAddresses = 8;
@@ -169,10 +168,10 @@ int connect_once(const std::string& host, int port, double seconds) {
 }
 
 /// The next frame before `until`; nullopt when the peer speaks otherwise or not at all.
-std::optional<Frame> next_frame(int fd, FrameReader& reader, Clock::time_point until) {
+std::optional<Frame> next_frame(int fd, FrameReader& reader, SteadyClock::time_point until) {
   while (true) {
     if (std::optional<Frame> frame = reader.next()) return frame;
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - SteadyClock::now()).count();
     pollfd wait{fd, POLLIN, 0};
     if (reader.broken() || left <= 0 || poll(&wait, 1, static_cast<int>(left)) != 1) return std::nullopt;
     char bytes[4096];
@@ -189,8 +188,8 @@ struct Handshake {
 };
 
 Handshake shake_hands(int fd, const Meeting& meeting, int rank, const std::string& hello, FrameReader& reader) {
-  const auto until =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(kHandshakeSeconds));
+  const auto until = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
+                                              std::chrono::duration<double>(kHandshakeSeconds));
   const std::string nonce = random_hex(16);
   if (!send_all(fd, encode({MessageType::Open, Packer().text(nonce).take()}))) return {};
   const std::optional<Frame> challenge = next_frame(fd, reader, until);
@@ -313,11 +312,12 @@ Result<Listener> open_listener(Meeting& meeting, const Identity& identity) {
 
 Result<int> connect_to_coordinator(Meeting meeting, int rank, const std::string& hello, double seconds,
                                    std::string& early_bytes) {
-  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  const auto until =
+      SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(seconds));
   std::string refused;
   bool final = false;
   auto pause = std::chrono::milliseconds(20);
-  while (Clock::now() < until) {
+  while (SteadyClock::now() < until) {
     const bool known = meeting.method == Meeting::Method::Address || read_meeting_file(meeting);
     for (const int port : known ? meeting.ports : std::vector<int>{}) {
       int fd = connect_once(meeting.host, port, std::min(seconds, kHandshakeSeconds));

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "formulas/units.hpp"
+#include "hwprobe/clock.hpp"
 #include "hwprobe/fit.hpp"
 #include "hwprobe/rank_work.hpp"
 #include "hwprobe/statistics.hpp"
@@ -19,12 +20,9 @@
 namespace plan {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr double kOverBudget = 1.1;
 constexpr double kBetweenCanaries = 5;
 constexpr double kCanaryBytes = 64.0 * kMiB, kCanaryWidth = 4096;
-
-double since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
 /// The results of all ranks as one observation. A rank that could not measure the point is a reason to skip it, with
 /// its words; only a rank that is lost for everything that follows is an error.
@@ -184,7 +182,7 @@ class Runner {
       canaries_[which] = seen.has_value();
       if (seen) watches_[section].canaries[which].push_back(seen->summary.median);
     }
-    last_canary_ = Clock::now();
+    last_canary_ = SteadyClock::now();
     return true;
   }
 
@@ -250,7 +248,7 @@ class Runner {
   std::map<std::size_t, std::size_t> where_{};  ///< observation of a point
   std::array<bool, 2> canaries_{true, true};
   Section canary_section_ = Section::Memory;
-  Clock::time_point begin_ = Clock::now(), last_canary_{};
+  SteadyClock::time_point begin_ = SteadyClock::now(), last_canary_{};
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "formulas/keep_errors.hpp"
 #include "formulas/names.hpp"
+#include "hwprobe/clock.hpp"
 #include "hwprobe/fit.hpp"
 #include "hwprobe/visible.hpp"
 #include "hwprobe/wire.hpp"
@@ -18,10 +19,7 @@
 namespace plan {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr double kOpenSeconds = 60, kLeastPoint = 5;
-
-double since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
 MeetingRequest request_of(const SessionOptions& options) {
   return {options.identity, options.rendezvous, options.secret, options.folder};
@@ -157,7 +155,7 @@ SessionOutcome Session::measure(const Sweep& sweep, double budget_s, const ShowP
 Result<std::vector<double>> Session::check_transport(int count, int repetitions) {
   std::vector<double> seconds, sum;
   for (int i = 0; i < repetitions; ++i) {
-    const auto begin = Clock::now();
+    const auto begin = SteadyClock::now();
     const auto payloads = round(transport_task(count, sum), "transport check", options_.times.silence_s + kLeastPoint);
     if (!payloads) return tl::unexpected(payloads.error());
     seconds.push_back(since(begin));

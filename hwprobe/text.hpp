@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -76,6 +78,14 @@ namespace plan {
     begin = end + 1;
   }
   return pieces;
+}
+
+/// The first line of a file, as the kernel's small ones are read; empty where there is none.
+[[nodiscard]] inline std::string first_line(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
 }
 
 /// A finite number that is the whole word.
