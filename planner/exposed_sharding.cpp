@@ -7,6 +7,7 @@
 
 #include "formulas/traced.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/gathered.hpp"
 
 namespace plan {
 namespace {
@@ -32,6 +33,7 @@ struct Hiding {
   V tax;          ///< what hidden time costs of itself
   double last;    ///< share of the buckets that nothing but the slack follows: the last chunk's
   double others;  ///< passes beside which the rest hides
+  bool reduces_once;
 
   /// Exposed part of `comm`, seconds, beside passes of `pass` seconds each and `slack` seconds at the end.
   SecondsOf<V> exposed(const SecondsOf<V>& comm, const SecondsOf<V>& pass, const SecondsOf<V>& slack,
@@ -42,9 +44,20 @@ struct Hiding {
     const Time hidden = early + smaller(comm - early, slack);
     return comm - hidden + tax * hidden;
   }
+  /// Of what is sent in every pass: all but one of them beside another pass.
+  SecondsOf<V> repeated(const SecondsOf<V>& once, const SecondsOf<V>& pass, const V& passes) const {
+    return (passes - 1.0) * larger(tax * once, once - pass);
+  }
   /// ZeRO-2 reduces after every pass, each but the last beside the next one's backward.
-  SecondsOf<V> repeated(const SecondsOf<V>& once, const SecondsOf<V>& backward, const V& passes) const {
-    return (passes - 1.0) * larger(tax * once, once - backward);
+  SecondsOf<V> summed(const SecondsOf<V>& once, const SecondsOf<V>& backward, const V& passes) const {
+    return reduces_once ? SecondsOf<V>(0.0) : repeated(once, backward, passes);
+  }
+  /// Exposed part of what is gathered once a step, or with `passes` once for each of so many.
+  SecondsOf<V> gathered(const SecondsOf<V>& once, const SecondsOf<V>& pass, const SecondsOf<V>& slack, bool overlap,
+                        const V* passes) const {
+    const SecondsOf<V> first = exposed(once, pass, slack, overlap);
+    if (passes == nullptr) return first;
+    return first + (overlap ? repeated(once, pass, *passes) : (*passes - 1.0) * once);
   }
 };
 
@@ -86,7 +99,7 @@ ExposedSharding<SecondsOf<V>> Evaluator::exposed_law(const Layout& layout, const
   const Stack& stack = problem_.training.stack;
   const bool by_chunk = schedule_row(layout.schedule).passes == Passes::EachGroup;
   const double last = by_chunk ? 1.0 / layout.vp : 1.0;
-  const Hiding<V> hiding{tax_of<V>(problem_), last, by_chunk ? (1 - last) * pipeline_.group : 0};
+  const Hiding<V> hiding{tax_of<V>(problem_), last, by_chunk ? (1 - last) * pipeline_.group : 0, stack.reduces_once};
   const V passes = symbol<V>("n", passes_, "passes of a step", "schedule");
   ExposedSharding<Time> worst;
   EarlierRanks earlier;
@@ -122,21 +135,21 @@ ExposedSharding<SecondsOf<V>> Evaluator::exposed_law(const Layout& layout, const
                                            "seconds of backward passes that it runs beside", "schedule");
     const Time gather_slack = symbol<Time>("s_g", first ? 0.9 * last * cost.forward.total() : before.forward,
                                            "seconds of forward passes that it runs beside", "schedule");
-    const auto repeated = [&](const Time& once) {
-      return stack.reduces_once ? Time(0.0) : hiding.repeated(once, backward, passes);
-    };
-    Time reduce = price.reduce, gather = price.gather, besides = own.zero == 2 ? repeated(reduce) : Time(0.0);
+    Time reduce = price.reduce, gather = price.gather;
+    Time besides = own.zero == 2 ? hiding.summed(reduce, backward, passes) : Time(0.0);
     if constexpr (std::is_same_v<V, double>)
       if (runs != nullptr) {
         const Moved apart = moved_of_runs(*runs);
-        reduce = apart.late.reduce, gather = apart.late.gather, besides = apart.blocks + repeated(apart.repeated);
+        reduce = apart.late.reduce, gather = apart.late.gather;
+        besides = apart.blocks + hiding.summed(apart.repeated, backward, passes);
         if (apart.all_blocks) {
           worst.reduce = std::max(worst.reduce, apart.blocks);
           continue;
         }
       }
     keep_longer(worst.reduce, besides + hiding.exposed(reduce, backward, reduce_slack, stack.overlap_grad_reduce));
-    keep_longer(worst.gather, hiding.exposed(gather, forward, gather_slack, stack.overlap_param_gather));
+    const V* anew = runs == nullptr && gathers_each_pass(problem_.training, own) ? &passes : nullptr;
+    keep_longer(worst.gather, hiding.gathered(gather, forward, gather_slack, stack.overlap_param_gather, anew));
   }
   return worst;
 }

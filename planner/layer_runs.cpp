@@ -4,6 +4,7 @@
 
 #include "formulas/nccl_buffers.hpp"
 #include "planner/evaluate.hpp"
+#include "planner/gathered.hpp"
 
 namespace plan {
 namespace {
@@ -114,10 +115,11 @@ Evaluator::Moved Evaluator::moved_of_runs(const StageRuns& runs) const {
   for (const StateGroup& group : runs.states) {
     const Cell& cell = *cell_of(group.content);
     const DataParallel price = price_of(cell.layout, *cell.memory, group.content);
+    const bool again = gathers_each_pass(problem_.training, cell.layout);
     if (cell.layout.zero < 3) {
       sum.all_blocks = false, sum.late += price;
       if (cell.layout.zero == 2) sum.repeated += price.reduce;
-      continue;
+      if (!again) continue;
     }
     StageCost cost;
     bool rebuilt = false;
@@ -128,6 +130,13 @@ Evaluator::Moved Evaluator::moved_of_runs(const StageRuns& runs) const {
       cost.forward += one.forward, cost.recompute += run_recompute(run, choice);
       cost.backward_input += one.backward_input, cost.backward_weight += one.backward_weight;
       rebuilt |= choice.kind == RecomputeKind::Full;
+    }
+    if (again) {
+      const bool overlaps = problem_.training.stack.overlap_param_gather;
+      const double tax = problem_.cluster.calibration.overlap_tax;
+      sum.blocks +=
+          (passes_ - 1) * (overlaps ? std::max(tax * price.gather, price.gather - cost.forward.total()) : price.gather);
+      continue;
     }
     sum.blocks += passes_ * block_exposed<double>(cost, price, layers_of(group.content), rebuilt);
   }

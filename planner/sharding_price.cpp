@@ -11,6 +11,7 @@
 #include "formulas/rank_grid.hpp"
 #include "formulas/textbook_states.hpp"
 #include "formulas/transient.hpp"
+#include "planner/gathered.hpp"
 
 namespace plan {
 namespace {
@@ -80,14 +81,17 @@ ShardingMessages ShardingPricer::messages(const Layout& layout, const StageSums&
   const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
   const double reduces = layout.zero == 3 || (layout.zero == 2 && !training.stack.reduces_once) ? passes : 1;
   const bool refetches = layout.recompute.kind == RecomputeKind::Full && lets_go(training, layout, sums);
-  const double gathers =
-      layout.zero == 3 ? passes * ((training.stack.reshard_after_forward ? 2 : 1) + (refetches ? 1 : 0)) : 1;
+  const bool again = gathers_each_pass(training, layout);
+  const double gathers = layout.zero == 3
+                             ? passes * ((training.stack.reshard_after_forward ? 2 : 1) + (refetches ? 1 : 0))
+                         : again ? passes
+                                 : 1;
   const bool whole = layout.zero == 0 || sums_whole_gradients(training, layout);
   const RankGrid grid(layout);
   Messages messages;
   // ZeRO-3 moves layer by layer, and fetches the frozen base of adapters as well.
   const bool layered = layout.zero == 3;
-  const bool frozen = layered && training.adapters();
+  const bool frozen = (layered || again) && training.adapters();
   const auto share = [&](double parameters, double fetched, double in_bf16, const Shards& ranks, double parts) {
     const RealBytes weights = fetched * weight + in_bf16 * more;
     if (whole) {

@@ -317,7 +317,11 @@ std::vector<CountedRow> count_gradients(const TrafficCase& job, int stage) {
       out.add("dp", Collective::AllReduce, grads / cut / (both ? 2 * sharers : sharers), reductions * cut, rank,
               between);
     }
-    const double fetches = l.zero == 3 ? runs * (job.training.stack.reshard_after_forward ? 2 : 1) : 1;
+    // FSDP2 that keeps what it gathered for the backward pass lets it go there, unless a pipeline waits for more.
+    const bool each_run = l.zero == 2 && l.pp == 1 && job.training.stack.states == StateLayout::Fsdp2;
+    const double fetches = l.zero == 3 ? runs * (job.training.stack.reshard_after_forward ? 2 : 1)
+                           : each_run  ? runs
+                                       : 1;
     const int owned = both ? 2 * sharers : sharers;  // each broadcasts its own
     if (l.zero < 3 && job.training.stack.broadcasts_shards)
       return out.add("dp", Collective::Broadcast, parameters * weight / owned, fetches * owned, rank, inside);

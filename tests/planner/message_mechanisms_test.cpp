@@ -107,6 +107,30 @@ TEST_CASE("adapters on a fully sharded base pay for gathering the base") {
   CHECK(estimate(problem, data_parallel(3)).terms.dp.value > 10 * estimate(problem, data_parallel(1)).terms.dp.value);
 }
 
+TEST_CASE("FSDP that keeps gathered weights gathers them once a micro-batch, the base of adapters too") {
+  Problem problem = small_job();
+  problem.training.stack.states = StateLayout::Fsdp2;
+  const auto gathered = [&](const Layout& layout) {
+    double bytes = 0;
+    for (const Communication& row : estimate(problem, layout).communication)
+      if (row.axis == Axis::Dp && row.op == Collective::AllGather) bytes += static_cast<double>(row.per_step.value);
+    return bytes;
+  };
+  for (const Task task : {Task::Pretrain, Task::Lora})
+    for (const bool overlaps : {false, true})
+      for (const int micro_batch : {1, 2, 8}) {
+        problem.training.task = task, problem.training.stack.overlap_param_gather = overlaps;
+        Layout kept = data_parallel(2), again = data_parallel(3);
+        kept.micro_batch = again.micro_batch = micro_batch;
+        CAPTURE(micro_batch);
+        // ZeRO-3 gathers for the backward pass as well.
+        CHECK(gathered(kept) == doctest::Approx(gathered(again) / 2));
+        CHECK(estimate(problem, kept).terms.dp <= estimate(problem, again).terms.dp);
+        // Replicas gather nothing.
+        if (task == Task::Lora) CHECK(estimate(problem, data_parallel(0)).terms.dp < estimate(problem, kept).terms.dp);
+      }
+}
+
 TEST_CASE("large layers that DeepSpeed recomputes are fetched once more") {
   Problem problem = small_job();
   problem.training.stack.states = StateLayout::DeepSpeed;
