@@ -119,6 +119,12 @@ constexpr Rule kRules[] = {
      [](const Problem&, const Layout& l) {
        return l.zero >= 2 || (l.zero == 0 && rule::shards_over_all(l) && plain_ddp(l));
      }},
+    // Its recipe of one device, lora_finetune_single_device, has nothing to share.
+    {"torchtitan_adapter_shards", "adapters train with weights that all ranks share (torchtune)", Level::Sharding,
+     kTorchtitan,
+     [](const Problem& p, const Layout& l) {
+       return p.built || !p.training.adapters() || l.dense_group() == 1 || (l.zero >= 2 && rule::shards_over_all(l));
+     }},
     {"torchtitan_shard", "torchtitan's shard group holds whole context groups", Level::Sharding, kTorchtitan,
      [](const Problem&, const Layout& l) { return l.zero < 2 || rule::divides(l.cp, l.shard_group()); }},
     {"torchtitan_mixed_precision", "torchtitan's mixed precision under tp or pp needs a shard group above 1",

@@ -70,6 +70,10 @@ TEST_CASE("torchtitan runs FSDP2 with tp, cp and pp, and says what it does not")
        {Layout{.tp = 2, .dp = 32, .zero = 3, .sequence_parallel = true},
         Layout{.cp = 2, .cp_kind = CpKind::AllGather, .dp = 32, .zero = 3}, Layout{.pp = 2, .dp = 32, .zero = 3}})
     CHECK(broken(adapters, split) == "torchtitan_adapters");
+  // torchtune shares weights over all ranks: no replicas, whole or of shards.
+  for (const Layout& replicas : {Layout{.dp = 64, .zero = 0}, Layout{.dp = 64, .zero = 3, .shard = 8}})
+    CHECK(broken(adapters, replicas) == "torchtitan_adapter_shards");
+  CHECK(broken(adapters, Layout{.dp = 64, .zero = 2}) == "");
   CHECK(broken(problem, with(full, [](Layout& l) { l.zero = 2; })) == "");
   CHECK(broken(problem, with(full, [](Layout& l) { l.zero = 1; })) == "torchtitan_zero");
   CHECK(broken(problem, with(full, [](Layout& l) { l.zero = 0, l.shard = 0; })) == "torchtitan_zero");
