@@ -13,6 +13,9 @@
 #include "formulas/loss.hpp"
 #include "formulas/parameters.hpp"
 #include "formulas/rules_of_thumb.hpp"
+#include "planner/axis_values.hpp"
+#include "planner/evaluate.hpp"
+#include "planner/rules/rules.hpp"
 #include "planner/starved.hpp"
 
 namespace plan {
@@ -93,9 +96,19 @@ Finding filled_stages(const Case& c) {
                fmt::format("{} micro-batches for {} stages", c.estimate.micro_batches, l.pp));
 }
 
+/// Whether the estimate has messages of an axis waited for, by more than hidden ones cost of themselves.
+bool waits_for(const Case& c, Axis axis) {
+  Seconds all, exposed;
+  for (const Communication& row : c.estimate.communication)
+    if (row.axis == axis) all += row.time, exposed += row.exposed;
+  return exposed > 1.01 * c.problem.cluster.calibration.overlap_tax * all;
+}
+
+/// The rule's limit knows one tier and no schedule: where the estimate, which does, has all gathers hidden, it is
+/// wrong.
 Finding fsdp_tokens(const Case& c) {
   const double bandwidth = c.bandwidth(Axis::Dp);
-  if (c.layout().zero < 3 || bandwidth <= 0 || c.rate() <= 0) return kNothing;
+  if (c.layout().zero < 3 || bandwidth <= 0 || c.rate() <= 0 || !waits_for(c, Axis::Dp)) return kNothing;
   const double tokens = c.rows() / c.layout().tp;
   const FsdpLimitInput limit{bandwidth, c.rate(), static_cast<double>(c.problem.training.grad_bytes)};
   return {fsdp_hidden({tokens, limit}),
@@ -168,15 +181,35 @@ Finding zero1_always(const Case& c) {
               fmt::format("zero 0 keeps {:.1f} GiB that {} ranks could share", freed / kGiB, l.dense_group()));
 }
 
+/// Whether the layout with something changed runs and fits for certain: a rule that asks for what does not is no
+/// advice.
+bool has_room_for(const Case& c, const Layout& changed) {
+  return broken_rule(c.problem, changed) < 0 && estimate(c.problem, changed).fits == Fits::Yes;
+}
+
+bool may_keep_more(const Case& c) {
+  const Layout& l = c.layout();
+  for (const Recompute& less : possible_recomputes(c.problem, c.problem.model.depth() / std::max(1, l.pp))) {
+    Layout lighter = l;
+    lighter.recompute = less;
+    if (less.kind != RecomputeKind::Full && has_room_for(c, lighter)) return true;
+  }
+  return false;
+}
+
 Finding whole_layers(const Case& c) {
   const double step = c.estimate.step_time.value;
   if (c.layout().recompute.kind != RecomputeKind::Full || !(step > 0)) return kNothing;
   const double share = c.estimate.terms.recompute.value / step;
+  if (share > kMostRecompute && !may_keep_more(c)) return kNothing;
   return most(share, kMostRecompute, fmt::format("whole layers take {:.0f} % of the step again", 100 * share));
 }
 
 Finding gemm_rows(const Case& c) {
   if (c.estimate.micro_batches <= 1) return kNothing;  // no larger one is left
+  Layout larger = c.layout();
+  larger.micro_batch *= 2;
+  if (!enough_gemm_rows({c.rows()}).holds && !has_room_for(c, larger)) return kNothing;
   return {enough_gemm_rows({c.rows()}), fmt::format("{:.0f} rows, {:.0f} fill a GEMM", c.rows(), kGemmRows)};
 }
 

@@ -93,7 +93,9 @@ std::vector<Pair> pairs() {
   add("filled-stages", idle, job(64, pp8), 4, 8);
   // gemm at 0.6 of the peak against the rail; fp32 gradients take half as long again
   const double hiding = 0.6 * kPeak / kRail * 1.5;
-  add("fsdp-tokens", job(64, {.dp = 64, .zero = 3}), job(64, {.dp = 64, .zero = 3, .micro_batch = 4}), 8192, hiding);
+  const auto short_ones = [](Problem& p) { p.training.seq = 2048; };
+  add("fsdp-tokens", with(job(64, {.dp = 64, .zero = 3}), short_ones), job(64, {.dp = 64, .zero = 3, .micro_batch = 4}),
+      2048, hiding);
   add("hsdp-node", job(512, {.dp = 512, .zero = 3}), job(512, {.dp = 512, .zero = 3, .shard = 8}), 512, 8);
   const auto wide = [](Problem& p) { p.training.global_batch = 2048; };
   add("fsdp-thousand", with(job(2048, {.dp = 2048, .zero = 3}), wide),
@@ -166,4 +168,30 @@ TEST_CASE("a batch is judged by the tokens of the run") {
   CHECK(find(broken(large, 1e9), "critical-batch") != nullptr);
   const Job tuned = with(large, [](Problem& p) { p.training.task = Task::FullFinetune; });
   CHECK(find(broken(tuned, 1e9), "critical-batch") == nullptr);
+}
+
+TEST_CASE("a rule does not ask for what does not fit, nor complain of gathers that nothing waits for") {
+  const auto has = [](const Job& one, std::string_view rule) { return find(broken(one), rule) != nullptr; };
+  // A second sequence, or layers that are kept, need memory that the GPU has or has not.
+  Layout again{.dp = 64, .zero = 1};
+  again.recompute = {.kind = RecomputeKind::Full};
+  const Job small = with(job(64, {.dp = 64, .zero = 1}), [](Problem& p) { p.training.seq = 2048; });
+  for (const auto& [from, rule] : {std::pair{small, "gemm-rows"}, std::pair{job(64, again), "recompute"}}) {
+    Job one = from;
+    CAPTURE(std::string(rule));
+    CHECK(has(one, rule));
+    const Estimate whole = estimate(one.problem, one.layout);
+    one.problem.cluster.gpu.memory = Bytes(whole.peak_high.value / 50 * 51);  // this layout and nothing larger
+    CHECK(estimate(one.problem, one.layout).fits == Fits::Yes);
+    CHECK_FALSE(has(one, rule));
+  }
+  // The same tokens, and messages that take no time to speak of.
+  const Job gathers = with(job(64, {.dp = 64, .zero = 3}), [](Problem& p) { p.training.seq = 2048; });
+  CHECK(has(gathers, "fsdp-tokens"));
+  const Estimate slow = estimate(gathers.problem, gathers.layout);
+  Estimate hidden = slow;
+  for (Communication& row : hidden.communication)
+    row.exposed = gathers.problem.cluster.calibration.overlap_tax * row.time;
+  const std::vector<BrokenThumb> none = broken_rules_of_thumb(gathers.problem, hidden, std::nullopt);
+  CHECK(find(none, "fsdp-tokens") == nullptr);
 }
