@@ -7,6 +7,7 @@
 
 #include "planner/evaluate.hpp"
 #include "planner/fewer_gpus.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/plainness.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -48,8 +49,6 @@ constexpr std::size_t kFewerNumbers = 3;  ///< of GPUs, tried where all of them 
 }  // namespace
 
 namespace {
-
-constexpr SwitchMask kHostSwitches = kSwitchOptimizer | kSwitchActivations | kSwitchWeights;
 
 /// The job with all that it holds left on the GPUs. The host's time to step the optimizer has no law here, nor has what
 /// copies of activations take from the work beside them: beside layouts that do without, one that offloads would look

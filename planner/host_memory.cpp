@@ -14,9 +14,18 @@
 namespace plan {
 
 RealBytes usable_host(const Problem& problem, bool at_risk) {
-  const RealBytes memory(problem.cluster.host_memory);
-  if (memory <= RealBytes()) return RealBytes::infinity();
+  RealBytes memory(problem.cluster.host_memory);
+  const bool known = memory > RealBytes();
+  if (!known && (problem.switched & kHostSwitches) == 0) return RealBytes::infinity();
+  if (!known) memory = RealBytes(kMostUnstatedHost);
   return at_risk || problem.headroom.accept_risk ? memory : kHostShare * memory;
+}
+
+Cluster with_stated_hosts(Cluster cluster, const Problem& problem) {
+  const bool stated = std::any_of(problem.inputs.begin(), problem.inputs.end(),
+                                  [](const Input& input) { return input.key == "host_memory"; });
+  if (stated) cluster.host_memory = problem.cluster.host_memory;
+  return cluster;
 }
 
 Fits fits_host(Bytes need, Bytes capacity) {
@@ -35,9 +44,10 @@ std::vector<Note> host_notes(const Problem& problem, const Estimate& estimate) {
   const auto gib = [](Bytes bytes) { return fmt::format("{:.0f} GiB", static_cast<double>(bytes.value) / kGiB); };
   const std::string need = gib(estimate.host), has = gib(estimate.host_capacity);
   if (estimate.host_capacity.value <= 0)
-    return {{"host_memory_unknown",
-             fmt::format("{} does not state the memory of its nodes (`host_memory`): {} of each are needed",
-                         problem.cluster.name, need)}};
+    return {
+        {"host_memory_unknown",
+         fmt::format("{} of each node's memory are needed, and {} does not state what they have: `--host-memory` does",
+                     need, problem.cluster.name)}};
   const Fits fits = fits_host(estimate.host, estimate.host_capacity);
   if (fits == Fits::Yes) return {};
   const bool states = problem.training.offload.optimizer > 0 || problem.training.offload.parameters;

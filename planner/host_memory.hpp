@@ -13,14 +13,24 @@ namespace plan {
 /// the data loader of every rank need the rest. Nobody states how much: a tenth of 2 TiB is 25 GiB for each of 8 ranks.
 inline constexpr double kHostShare = 0.9;
 
-/// What a plan may leave in the memory of one node; infinity where the cluster does not state how much it has. At risk
-/// all of it.
+/// Bytes of a node that states no memory, as far as a search may turn on what needs them: no server that GPUs are sold
+/// in holds more (NVIDIA DGX B200 user guide: 2 TB, and up to 4 TB as an option).
+inline constexpr double kMostUnstatedHost = 4 * kTiB;
+
+/// Switches that leave something there.
+inline constexpr SwitchMask kHostSwitches = kSwitchOptimizer | kSwitchActivations | kSwitchWeights;
+
+/// What a plan may leave in the memory of one node; where the cluster does not state how much it has, infinity, or what
+/// any server has if a search chose to leave something there. At risk all of it.
 [[nodiscard]] RealBytes usable_host(const Problem& problem, bool at_risk);
 
 /// What the ranks of one node keep in its memory together, of the node where that is most: ranks are numbered as
 /// formulas/rank_grid.hpp says, and neighbours share a node. `of_stage`: of one rank, by its stage.
 [[nodiscard]] RealBytes host_of_node(const Cluster& cluster, const Layout& layout, std::span<const RealBytes> of_stage);
 [[nodiscard]] RealBytes host_of_node(const Cluster& cluster, const Layout& layout, std::span<const StageMemory> stages);
+
+/// A cluster that is tried in place of the problem's: the memory of nodes that somebody stated holds there too.
+[[nodiscard]] Cluster with_stated_hosts(Cluster cluster, const Problem& problem);
 
 /// Does a node with so much memory hold that? Yes where it is not known how much it has.
 [[nodiscard]] Fits fits_host(Bytes need, Bytes capacity);

@@ -9,6 +9,7 @@
 #include "planner/cheapest.hpp"
 #include "planner/cost.hpp"
 #include "planner/enumerate.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
@@ -209,7 +210,7 @@ Variants other_gpu_kind(const Variant& from) {
   Variants out;
   for (const Cluster& cluster : from.problem.alternatives) {
     Variant next = from;
-    next.problem.cluster = cluster;
+    next.problem.cluster = with_stated_hosts(cluster, from.problem);
     if (unsupported_hardware(next.problem).empty() && broken_rule(next.problem, next.layout) < 0) out.push_back(next);
   }
   return out;

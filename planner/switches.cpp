@@ -12,6 +12,7 @@
 #include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
 #include "formulas/overlap.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
@@ -125,7 +126,7 @@ std::vector<ChangedJob> other_gpus(const Problem& problem) {
                                     ? problem.more_alternatives(problem.cluster)
                                     : problem.alternatives) {
     ChangedJob change{"--gpu " + cluster.gpu.name, problem};
-    change.problem.cluster = cluster;
+    change.problem.cluster = with_stated_hosts(cluster, problem);
     const FrameworkRow& row = framework_row(problem.framework);
     if (problem.training.stack == stack_on(row, problem.cluster.gpu))
       change.problem.training.stack = stack_on(row, cluster.gpu);

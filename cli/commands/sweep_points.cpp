@@ -26,12 +26,24 @@ constexpr double kDay = 86400, kMore = 1.1;
 constexpr int kMostTried = 12;
 
 Result<Problem> problem_at(const Args& args) {
-  Result<Problem> problem = resolve_problem(args);
+  Args amounts = args;
+  if (times_of_hosts(args)) amounts.host_memory.reset();
+  Result<Problem> problem = resolve_problem(amounts);
   const Result<HardwareFactors> factors = hardware_factors(args);
   Errors errors = problem ? Errors{} : problem.error();
   keep_errors(errors, factors);
   if (!errors.empty()) return fail(std::move(errors));
   scale_hardware(problem->cluster, *factors);
+  if (!times_of_hosts(args)) return problem;
+  const Bytes hosts = problem->cluster.host_memory;
+  if (hosts.value == 0)
+    return fail({"missing_fact",
+                 fmt::format("`--host-memory {}` times what? {} does not state the memory of its nodes",
+                             *args.host_memory, problem->cluster.name),
+                 {},
+                 {"write amounts: `--host-memory 512GiB,1TiB`"}});
+  problem->inputs.push_back(
+      {"host_memory", format_quantity(static_cast<double>(hosts.value), Dimension::Bytes), Origin::Flag});
   return problem;
 }
 

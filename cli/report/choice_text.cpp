@@ -173,8 +173,8 @@ std::string starved_text(const Plan& plan) {
 
 bool stands_above(const Note& note) {
   return note.code == "no_framework" || note.code == "host_memory_short" || note.code == "host_memory_at_risk" ||
-         note.code == "gpus_idle" || note.code == "pool_alone" || note.code == "pool_order" ||
-         note.code == "defaults_taken";
+         note.code == "host_memory_unknown" || note.code == "gpus_idle" || note.code == "pool_alone" ||
+         note.code == "pool_order" || note.code == "defaults_taken";
 }
 
 std::vector<std::string> warning_lines(const Plan& plan) {
@@ -213,7 +213,7 @@ std::vector<Fact> subject_facts(const Plan& plan, const RunOptions& options) {
       {"framework", framework_text(problem), problem.framework == Framework::Any && problem.release == 0}};
   // Words that somebody wrote and that no other line shows, whether or not a figure follows from them here.
   for (const Input& input : problem.inputs)
-    if ((input.key == "cuda_graphs" || input.key == "imbalance") &&
+    if ((input.key == "cuda_graphs" || input.key == "imbalance" || input.key == "host_memory") &&
         (input.origin == Origin::Flag || input.origin == Origin::File))
       facts.push_back({input.key, input.value});
   const double price = options.price_per_hour.value_or(problem.cluster.gpu.price_per_hour);

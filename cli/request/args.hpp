@@ -14,6 +14,7 @@ struct Args {
   std::vector<std::string> words{};  ///< what follows the verb
 
   Text model, gpus, slice, gpu, cluster, profile, seq, global_batch, task, lora_rank, offload, tokens;
+  Text host_memory;
   Text precision, bf16_layers, optimizer, framework, layout;
   Text state_formats, cuda_graphs, overlap, dispatcher, imbalance, diloco;
   Text objective, top, stage, price, headroom;

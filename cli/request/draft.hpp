@@ -51,6 +51,8 @@ void missing(Draft& draft, std::string_view key, const char* example);
 void resolve_gpus(Draft& draft);
 void resolve_cluster(Draft& draft);
 void resolve_slice(Draft& draft);
+/// The memory of each node as a person states it, whatever the cluster's file says; of several kinds of GPU, of all.
+void resolve_hosts(Draft& draft);
 /// Says which numbers of a file differ from its preset's and change nothing.
 void tell_unpriced(Draft& draft);
 /// Parts of a checkpoint beside its language model are in no figure; of how much that is, a thousandth is worth a word.

@@ -175,6 +175,10 @@ constexpr Option kOptions[] = {
          "GPUs and network", "`plan list clusters`. Default: dgx-h100."),
     take("--profile", "FILE", kOn, Complete::File, kForProblem | kForRuns | kForCheck, &Args::profile,
          "a measured cluster", "Its numbers take the place of the data sheets'."),
+    take(
+        "--host-memory", "2TiB", kOn, kNothing, kForProblem, &Args::host_memory, "memory of each node's host",
+        "What is offloaded has to fit there; a bare number counts GiB. In a sweep also factors, 0.5x..2x. Default: the "
+        "cluster's, where its file states it."),
     take("--inter-bandwidth", "0.5x..4x", kOn, kNothing, kForSweep, &Args::inter_bandwidth,
          "factors of the bandwidth between nodes"),
     take("--intra-bandwidth", "0.5x..4x", kOn, kNothing, kForSweep, &Args::intra_bandwidth,

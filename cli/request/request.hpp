@@ -71,6 +71,7 @@ struct Request {
   std::optional<Stated<Model>> model{};
   std::optional<Stated<int>> gpus{};
   std::optional<Stated<Cluster>> cluster{};
+  std::optional<Stated<Bytes>> host_memory{};  ///< of one node
   std::optional<Stated<SliceShape>> slice{};
   std::optional<Stated<std::int64_t>> seq{};
   std::optional<Stated<GlobalBatch>> global_batch{};
@@ -120,6 +121,7 @@ struct RequestField {
 inline constexpr std::tuple kRequestFields{RequestField<Model>{"model", &Request::model},
                                            RequestField<int>{"gpus", &Request::gpus},
                                            RequestField<Cluster>{"cluster", &Request::cluster},
+                                           RequestField<Bytes>{"host_memory", &Request::host_memory},
                                            RequestField<SliceShape>{"slice", &Request::slice},
                                            RequestField<std::int64_t>{"seq", &Request::seq},
                                            RequestField<GlobalBatch>{"global_batch", &Request::global_batch},

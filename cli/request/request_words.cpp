@@ -24,6 +24,7 @@
 #include "planner/pools.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "presets/quantity.hpp"
 #include "presets/store.hpp"
 #include "presets/yaml.hpp"
 
@@ -51,6 +52,7 @@ constexpr WordRow kWords[] = {{"model", &Args::model, true},
                               {"gpu", &Args::gpu, true},
                               {"cluster", &Args::cluster, true},
                               {"profile", &Args::profile, true},
+                              {"host_memory", &Args::host_memory, true},
                               {"framework", &Args::framework, true},
                               {"megatron_version", &Args::megatron_version, true},
                               {"release", &Args::release, true},
@@ -323,6 +325,8 @@ Request read_words(const Asked& asked, Errors& errors) {
   read_model(reading, store);
   read_gpus(reading, store);
   read_hardware(reading, store);
+  reading.take("host_memory", &Request::host_memory, read_host_memory,
+               [](Bytes memory) { return format_quantity(static_cast<double>(memory.value), Dimension::Bytes); });
   reading.count("seq", "--seq", &Request::seq, kMostSeq);
   reading.take("global_batch", &Request::global_batch, [](const std::string& text) {
     return Result<GlobalBatch>(GlobalBatch{text, 0, {}});

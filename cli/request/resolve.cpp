@@ -326,6 +326,7 @@ Result<Problem> resolve_problem(const Asked& asked) {
   resolve_slice(draft);
   resolve_nodes(draft);
   resolve_pools(draft);
+  resolve_hosts(draft);
   tell_unpriced(draft);
   resolve_layout(draft);
   resolve_seq(draft);

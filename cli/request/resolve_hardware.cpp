@@ -185,4 +185,12 @@ void resolve_pools(Draft& draft) {
   }
 }
 
+void resolve_hosts(Draft& draft) {
+  const auto& stated = draft.request.host_memory;
+  if (!stated) return;
+  draft.problem.cluster.host_memory = stated->value;
+  for (Pool& pool : draft.problem.pools) pool.cluster.host_memory = stated->value;
+  draft.problem.inputs.push_back(stated->input);
+}
+
 }  // namespace plan

@@ -27,6 +27,8 @@ struct SweptFlag {
   Args::Text Args::*value;
   bool factors, names;
   bool nodes = false;  ///< lost: every whole number of the range, and none
+  /// Amounts, and times what the cluster has where its values say so.
+  [[nodiscard]] bool of_hosts() const { return value == &Args::host_memory; }
 };
 constexpr SweptFlag kFlags[] = {{"model", "--model", &Args::model, false, true},
                                 {"gpu", "--gpu", &Args::gpu, false, true},
@@ -40,7 +42,13 @@ constexpr SweptFlag kFlags[] = {{"model", "--model", &Args::model, false, true},
                                 {"inter_bandwidth", "--inter-bandwidth", &Args::inter_bandwidth, true, false},
                                 {"intra_bandwidth", "--intra-bandwidth", &Args::intra_bandwidth, true, false},
                                 {"memory", "--memory", &Args::memory, true, false},
+                                {"host_memory", "--host-memory", &Args::host_memory, false, false},
                                 {"lose", "--lose", &Args::lose, false, false, true}};
+
+bool is_host_memory(std::string_view flag) { return flag == "--host-memory"; }
+
+/// `0.5x..2x`, where an amount could stand.
+bool counts_times(std::string_view text) { return text.find('x') != std::string_view::npos; }
 
 /// "0.5x" or "0.5"; from 10 on with its x, for `--memory 80` is meant as a size.
 Result<double> read_factor(const std::string& flag, std::string text) {
@@ -50,7 +58,9 @@ Result<double> read_factor(const std::string& flag, std::string text) {
   const std::optional<double> value = parse_number(text);
   if (value && *value > 0 && *value <= (marked ? kMostFactor : kMostBare) && *value >= 1 / kMostFactor) return *value;
   Error error{"bad_value", fmt::format("`{}` takes factors, not `{}`", flag, text), {}, {}};
-  error.help.push_back(fmt::format("write `{} 0.5x..4x` or `{} 1x,2x`: times what the GPU has", flag, flag));
+  error.help.push_back(fmt::format("write `{} 0.5x..4x` or `{} 1x,2x`: times what the {} has", flag, flag,
+                                   is_host_memory(flag) ? "node" : "GPU"));
+  if (is_host_memory(flag)) return fail(std::move(error));
   if (value || (!text.empty() && std::isalpha(static_cast<unsigned char>(text.back())) != 0))  // a size, or a rate
     error.help.emplace_back("kinds of GPU are swept by name: `--gpu h100-sxm,h200-sxm`");
   return fail(std::move(error));
@@ -58,12 +68,15 @@ Result<double> read_factor(const std::string& flag, std::string text) {
 
 Result<double> read_one(const std::string& flag, const std::string& text, bool factors) {
   if (factors) return read_factor(flag, text);
+  if (is_host_memory(flag))
+    return read_host_memory(text).map([](Bytes memory) { return static_cast<double>(memory.value) / kGiB; });
   const Result<std::int64_t> count = read_count(flag, text, 1, kMostCount);
   if (!count) return fail(count.error());
   return static_cast<double>(*count);
 }
 
-SweepValue value_of(double number, bool factors) {
+SweepValue value_of(double number, bool factors, std::string_view flag = {}) {
+  if (is_host_memory(flag) && !factors) return {fmt::format("{}GiB", number_text(number, 12)), number};
   return {factors ? fmt::format("{}x", number_text(number)) : fmt::format("{:.0f}", number), number};
 }
 
@@ -160,7 +173,7 @@ bool sweeps_words(std::string_view flag) {
 Result<std::vector<SweepValue>> read_sweep_values(const std::string& flag, const std::string& text, bool factors) {
   std::vector<SweepValue> out;
   for (const std::string_view part : split(text, ",")) {
-    if (!factors && part.size() > 1 && part.front() == '0')  // `1,024` is no list
+    if (!factors && !is_host_memory(flag) && part.size() > 1 && part.front() == '0')  // `1,024` is no list
       return fail({"bad_number",
                    fmt::format("`{}` lists counts between commas, and `{}` is none", flag, part),
                    {},
@@ -178,8 +191,8 @@ Result<std::vector<SweepValue>> read_sweep_values(const std::string& flag, const
             {},
             {factors ? "write `0.5x..4x`" : "write `256..65536`: it doubles from the first to the last"}}});
     for (double value = *first; value < *last * (1 - 1e-9) && out.size() <= kMostPoints; value *= 2)
-      out.push_back(value_of(value, factors));
-    out.push_back(value_of(*last, factors));
+      out.push_back(value_of(value, factors, flag));
+    out.push_back(value_of(*last, factors, flag));
   }
   sort_values(out);
   return out;
@@ -202,18 +215,19 @@ Result<std::vector<SweepAxis>> sweep_axes(const Args& args) {
   std::size_t points = 1;
   for (const SweptFlag& flag : kFlags) {
     const Args::Text& typed = args.*flag.value;
-    if (typed && !flag.names && !flag.nodes && !flag.factors && !is_swept(flag, *typed) &&
-        !read_one(flag.flag, *typed, flag.factors)) {
-      const Result<std::vector<SweepValue>> none = read_sweep_values(flag.flag, *typed, flag.factors);
+    const bool factors = flag.factors || (flag.of_hosts() && typed && counts_times(*typed));
+    if (typed && !flag.names && !flag.nodes && !factors && !is_swept(flag, *typed) &&
+        !read_one(flag.flag, *typed, factors)) {
+      const Result<std::vector<SweepValue>> none = read_sweep_values(flag.flag, *typed, factors);
       if (!none && none.error().front().code == "bad_value") keep_errors(errors, none);
     }
-    if (!typed || (!flag.factors && !flag.nodes && !is_swept(flag, *typed))) continue;
+    if (!typed || (!factors && !flag.nodes && !is_swept(flag, *typed))) continue;
     SweepAxis axis{flag.key, {}, !flag.names};
     if (flag.names) {
       axis.values = names(*typed);
     } else {
       Result<std::vector<SweepValue>> values =
-          flag.nodes ? lost_nodes(*typed) : read_sweep_values(flag.flag, *typed, flag.factors);
+          flag.nodes ? lost_nodes(*typed) : read_sweep_values(flag.flag, *typed, factors);
       if (!keep_errors(errors, values)) continue;
       axis.values = std::move(*values);
     }
@@ -251,6 +265,8 @@ std::vector<SweepQuestion> sweep_points(const Args& args, const std::vector<Swee
   return out;
 }
 
+bool times_of_hosts(const Args& args) { return args.host_memory && counts_times(*args.host_memory); }
+
 Result<HardwareFactors> hardware_factors(const Args& args) {
   HardwareFactors out;
   Errors errors;
@@ -262,6 +278,7 @@ Result<HardwareFactors> hardware_factors(const Args& args) {
   take("--inter-bandwidth", args.inter_bandwidth, out.inter);
   take("--intra-bandwidth", args.intra_bandwidth, out.intra);
   take("--memory", args.memory, out.memory);
+  if (times_of_hosts(args)) take("--host-memory", args.host_memory, out.host);
   if (!errors.empty()) return fail(std::move(errors));
   return out;
 }
@@ -277,6 +294,7 @@ void scale_hardware(Cluster& cluster, const HardwareFactors& factors) {
   scale(cluster.gpu.nic, factors.inter);
   for (CollectiveFit& fit : cluster.gpu.collectives) scale(fit.busbw, factors.intra);
   for (NetworkCurve& curve : cluster.network) scale(curve.fit.busbw, factors.inter);
+  cluster.host_memory = Bytes(static_cast<std::int64_t>(static_cast<double>(cluster.host_memory.value) * factors.host));
   cluster.gpu.memory = Bytes(static_cast<std::int64_t>(static_cast<double>(cluster.gpu.memory.value) * factors.memory));
 }
 

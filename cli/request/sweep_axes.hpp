@@ -45,9 +45,12 @@ struct SweepQuestion {
 /// Every combination, the last axis fastest.
 [[nodiscard]] std::vector<SweepQuestion> sweep_points(const Args& args, const std::vector<SweepAxis>& axes);
 
-/// Hardware as the factors of --inter-bandwidth, --intra-bandwidth and --memory say. No factor changes nothing.
+/// Whether --host-memory says how many times the cluster's own the nodes have, and not how much.
+[[nodiscard]] bool times_of_hosts(const Args& args);
+
+/// Hardware as the factors of --inter-bandwidth, --intra-bandwidth, --memory and --host-memory say. No factor changes nothing.
 struct HardwareFactors {
-  double inter = 1, intra = 1, memory = 1;
+  double inter = 1, intra = 1, memory = 1, host = 1;
 };
 [[nodiscard]] Result<HardwareFactors> hardware_factors(const Args& args);
 void scale_hardware(Cluster& cluster, const HardwareFactors& factors);

@@ -198,4 +198,27 @@ Result<Headroom> read_headroom(std::string_view text) {
   return fail({"bad_number", fmt::format("`--headroom` does not take `{}`", text), {}, std::move(help)});
 }
 
+Result<Bytes> read_host_memory(std::string_view text) {
+  constexpr double kLeast = 1e9, kMost = 1e15;
+  const std::optional<double> bare = parse_number(text);
+  const ParsedQuantity parsed =
+      parse_quantity(bare ? fmt::format("{} GiB", text) : std::string(text), Dimension::Bytes);
+  if (parsed && parsed.value >= kLeast && parsed.value <= kMost) return Bytes(std::llround(parsed.value));
+  if (parsed)
+    return fail({"out_of_range",
+                 fmt::format("`--host-memory {}` is the memory of no node: {} to {} are taken", text,
+                             format_quantity(kLeast, Dimension::Bytes), format_quantity(kMost, Dimension::Bytes)),
+                 {},
+                 {"a bare number counts GiB: `--host-memory 2048`"}});
+  Error error{"bad_number", fmt::format("`--host-memory` does not take `{}`", text), {}, {}};
+  for (std::string one : parsed.instead) {
+    std::erase(one, ' ');
+    if (read_host_memory(one)) error.help.push_back(write_number("--host-memory", one));
+  }
+  if (text.ends_with('x') && parse_number(text.substr(0, text.size() - 1)))
+    error.help = {"factors of what the cluster has are swept: `plan sweep --host-memory 0.5x..2x`"};
+  if (error.help.empty()) error.help.emplace_back("write the memory of one node: `--host-memory 2TiB`");
+  return fail(std::move(error));
+}
+
 }  // namespace plan

@@ -22,6 +22,9 @@ inline constexpr double kMostTrainedTokens = 1e18, kMostPrice = 1e6;
 /// Memory to leave free: `5%`, `4GiB` or `0`; a share or bytes.
 [[nodiscard]] Result<Headroom> read_headroom(std::string_view text);
 
+/// Memory of one node: `2TiB`, `960 GB`; a bare number counts GiB. As little and as much as a cluster's file may state.
+[[nodiscard]] Result<Bytes> read_host_memory(std::string_view text);
+
 /// Sequences of a step from `2048` or `16M tokens`, at `seq` tokens a sequence. A number of tokens that is a power of
 /// two takes K, M, G as powers of two (16M = 16 777 216), as the field does, else as powers of ten. Tokens that make no
 /// whole number of sequences are an error that names the nearest.

@@ -1,5 +1,6 @@
 // A hardware file's own numbers are what is planned with: every number of every shipped GPU and cluster, edited.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <fstream>
@@ -7,6 +8,8 @@
 #include <regex>
 #include <set>
 
+#include "cli/request/args.hpp"
+#include "cli/request/resolve.hpp"
 #include "cli/request/sweep_axes.hpp"
 #include "planner/memory.hpp"
 #include "planner/physics.hpp"
@@ -190,6 +193,38 @@ TEST_CASE("a sweep over a number is an edited file") {
   };
   same({.inter = 1, .intra = 0.5, .memory = 1}, [](Cluster& c) { c.tiers[0].bandwidth = c.tiers[0].bandwidth * 0.5; });
   same({.inter = 0.5, .intra = 1, .memory = 1}, [](Cluster& c) { c.tiers[1].bandwidth = c.tiers[1].bandwidth * 0.5; });
+}
+
+TEST_CASE("the memory of hosts in a word is that of an edited file, on every kind of GPU") {
+  for (const PresetEntry& entry : list_presets(PresetKind::Gpu, kEmbeddedOnly))
+    for (const int gib : {16, 512, 4096}) {
+      CAPTURE(entry.name);
+      CAPTURE(gib);
+      Cluster edited = load_cluster_of_gpu(entry.name, kEmbeddedOnly)->value;
+      edited.host_memory = Bytes(static_cast<std::int64_t>(gib * kGiB));
+      const Result<Cluster> file = loaded(write_cluster(edited));
+      REQUIRE(file);
+      Args args;
+      args.verb = "estimate", args.model = "llama3-8b", args.gpu = entry.name, args.framework = "none";
+      args.gpus = fmt::format("{}", job_on(*file).gpus), args.host_memory = fmt::format("{}", gib);
+      const Result<Problem> word = resolve_problem(args);
+      REQUIRE(word);
+      CHECK(word->cluster.host_memory == file->host_memory);
+      CHECK(std::any_of(word->inputs.begin(), word->inputs.end(),
+                        [](const Input& input) { return input.key == "host_memory" && input.origin == Origin::Flag; }));
+      const auto offloaded = [&](const Cluster& cluster) {
+        Problem problem = job_on(*file);
+        problem.cluster = cluster, problem.training.offload.optimizer = 1;
+        Layout layout;
+        layout.tp = 2, layout.dp = problem.gpus / 2, layout.zero = 1, layout.sequence_parallel = true;
+        return estimate(problem, layout);
+      };
+      const Estimate a = offloaded(word->cluster), b = offloaded(*file);
+      CHECK(a.fits == b.fits);
+      CHECK(a.host == b.host);
+      CHECK(a.host_capacity == b.host_capacity);
+      CHECK(a.host_capacity == edited.host_memory);
+    }
 }
 
 TEST_CASE("a step that the stated peaks do not allow is an error with both numbers") {

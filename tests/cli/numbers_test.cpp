@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <random>
 #include <string>
 #include <tuple>
@@ -149,4 +150,24 @@ TEST_CASE("a number in other people's writing is refused with one that is taken 
     CHECK(headroom(text) == std::vector<std::string>{"write `--headroom 5%`"});
   CHECK(read_global_batch("16M Tokens", 8192).value() == 2048);
   CHECK(read_global_batch("2048 sequences", 8192).value() == 2048);
+}
+
+TEST_CASE("memory of a node is read as a cluster's file states it, and a bare number counts GiB") {
+  for (const double gib : {1.0, 512.0, 960.0, 2048.0, 4096.0}) {
+    const Bytes bytes(std::llround(gib * kGiB));
+    CHECK(read_host_memory(fmt::format("{:.0f}", gib)).value() == bytes);
+    CHECK(read_host_memory(fmt::format("{:.0f}GiB", gib)).value() == bytes);
+    CHECK(read_host_memory(fmt::format("{} TiB", gib / 1024)).value() == bytes);
+    CHECK(read_host_memory(format_quantity(static_cast<double>(bytes.value), Dimension::Bytes)).value() == bytes);
+  }
+  CHECK(read_host_memory("960 GB").value() == Bytes(960'000'000'000));
+  for (const char* none : {"", "much", "0", "-5", "1e30", "0.5x", "5%", "2,048", "512G", "inf", "nan"}) {
+    CAPTURE(std::string(none));
+    const Result<Bytes> read = read_host_memory(none);
+    REQUIRE_FALSE(read);
+    CHECK_FALSE(read.error().front().help.empty());
+  }
+  CHECK(read_host_memory("512G").error().front().help ==
+        std::vector<std::string>{"write `--host-memory 512GiB`", "write `--host-memory 512GB`"});
+  CHECK(read_host_memory("0.5x").error().front().help.front().find("plan sweep --host-memory") != std::string::npos);
 }

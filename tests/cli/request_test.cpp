@@ -28,6 +28,7 @@ const std::map<std::string, std::string, std::less<>> kGood = {{"model", "8b"},
                                                                {"gpu", "h200-sxm"},
                                                                {"cluster", "dgx-h200"},
                                                                {"profile", "dgx-h100"},
+                                                               {"host_memory", "1 TiB"},
                                                                {"framework", "megatron-lm"},
                                                                {"megatron_version", "0.16"},
                                                                {"release", "26.04"},
@@ -121,6 +122,8 @@ TEST_CASE("a word means the same behind its flag and in a budget") {
     CHECK(flags->cluster.name == budget->cluster.name);
     CHECK(flags->fixed == budget->fixed);
     CHECK(flags->framework == budget->framework);
+    CHECK(flags->cluster.host_memory == Bytes(std::int64_t{1} << 40));
+    CHECK(budget->cluster.host_memory == flags->cluster.host_memory);
     CHECK(flags->release == budget->release);
     CHECK(flags->headroom == budget->headroom);
     CHECK(flags->training.stack.graph_scopes == budget->training.stack.graph_scopes);

@@ -12,6 +12,7 @@
 #include "check_files.hpp"
 #include "cli/report/csv.hpp"
 #include "cli/report/sweep.hpp"
+#include "cli/request/plan_json_read.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
@@ -123,6 +124,41 @@ TEST_CASE("more of one resource never makes the fastest layout slower") {
         CHECK(sweep.points[i].plan->best.step_time.value <= fastest(sweep.points[i - 1]) * (1.03 + 1e-9));
       }
   }
+}
+
+TEST_CASE("memory of hosts is swept by factors of the cluster's and by amounts, which are the same points") {
+  Args args = args_of("8");
+  args.model = "70b", args.task = "finetune", args.cluster = "dgx-h100";  // 2048 GiB a node
+  args.host_memory = "0.25x..1x";
+  const PlanSweep factors = sweep_of(args);
+  args.host_memory = "512..2TiB";
+  const PlanSweep amounts = sweep_of(args);
+  REQUIRE(factors.points.size() == 3);
+  REQUIRE(amounts.points.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CAPTURE(i);
+    const Input* one = find_input(factors.points[i].inputs, "host_memory");
+    const Input* other = find_input(amounts.points[i].inputs, "host_memory");
+    REQUIRE(one != nullptr);
+    REQUIRE(other != nullptr);
+    CHECK(one->value == other->value);
+    REQUIRE(factors.points[i].plan.has_value() == amounts.points[i].plan.has_value());
+    if (factors.points[i].plan) CHECK(factors.points[i].plan->best.layout == amounts.points[i].plan->best.layout);
+  }
+  CHECK_FALSE(factors.points.front().plan);  // its states take a TiB
+  CHECK(factors.points.back().plan);
+  // A single amount or factor holds for all points.
+  args.gpus = "8,16";
+  for (const char* word : {"0.5x", "1TiB", "1024"}) {
+    args.host_memory = word;
+    for (const SweptPlan& point : sweep_of(args).points)
+      CHECK(find_input(point.inputs, "host_memory")->value == "1 TiB");
+  }
+  // Of a GPU whose nodes state nothing there is nothing to take times.
+  args.cluster.reset(), args.gpu = "rtx-4090", args.host_memory = "0.5x..2x";
+  const Result<PlanSweep> none = run_sweep_points(args, [](int, int) {});
+  REQUIRE_FALSE(none);
+  CHECK(none.error().front().message.find("does not state the memory of its nodes") != std::string::npos);
 }
 
 TEST_CASE("a factor of one changes no cluster") {
