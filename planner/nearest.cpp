@@ -15,6 +15,7 @@
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/host_memory.hpp"
+#include "planner/host_remedy.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
@@ -66,10 +67,12 @@ struct Suggestion {
   TokenCost token{};
 };
 
-std::optional<Suggestion> tried(const ChangedJob& change, Work& work) {
+/// `free`: with what the search may turn on by itself.
+std::optional<Suggestion> tried(const ChangedJob& change, Work& work, bool free = false) {
   if (!has_legal(change.problem, work)) return std::nullopt;
   Problem problem = change.problem;
-  problem.top = 1, problem.pareto = false, problem.free_switches = 0;
+  problem.top = 1, problem.pareto = false;
+  if (!free) problem.free_switches = 0;
   const RunnableSearch found = find_runnable(problem, {.families = work.families(), .best_alone = true});
   work.searched(found.judged);
   const std::vector<Candidate>& ranked = found.result.ranking.best();
@@ -77,8 +80,10 @@ std::optional<Suggestion> tried(const ChangedJob& change, Work& work) {
   const Candidate& best = ranked.front();
   const double seconds =
       problem.gpus * best.score.step_time.value / static_cast<double>(problem.training.tokens_per_step());
-  return Suggestion{suggestion_line(change.flag, kFlagWidth, best.layout, best.score.peak, problem.cluster.gpu.memory),
-                    {seconds, problem.cluster.gpu.price_per_hour}};
+  std::string line = suggestion_line(change.flag, kFlagWidth, best.layout, best.score.peak, problem.cluster.gpu.memory);
+  if (const Bytes host = estimate(found.problem, best).host; host.value > 0)
+    line += fmt::format(", {:.0f} GiB of each host", static_cast<double>(host.value) / kGiB);
+  return Suggestion{std::move(line), {seconds, problem.cluster.gpu.price_per_hour}};
 }
 
 /// The nearest legal values below and above `value`, found by testing them one by one.
@@ -157,12 +162,13 @@ void suggest(Error& error, const std::vector<ChangedJob>& changes, Work& work) {
 
 /// Too big: what makes it smaller or gives it more room. First what keeps the GPUs, and of that what changes least of
 /// the training; then other hardware, the cheapest first, of which one at least is told.
-void suggest_room(Error& error, const Problem& problem, Work& work) {
+void suggest_room(Error& error, const Problem& problem, const std::optional<RoomierHosts>& roomier, Work& work) {
   std::vector<Suggestion> kept, bought;
-  const auto first = [&](const std::vector<ChangedJob>& changes) {  // of one kind, the first that fits
+  const auto first = [&](const std::vector<ChangedJob>& changes,
+                         bool free = false) {  // of one kind, the first that fits
     for (const ChangedJob& change : changes) {
       if (work.left <= 0) break;
-      if (std::optional<Suggestion> one = tried(change, work)) return one;
+      if (std::optional<Suggestion> one = tried(change, work, free)) return one;
     }
     return std::optional<Suggestion>();
   };
@@ -173,7 +179,9 @@ void suggest_room(Error& error, const Problem& problem, Work& work) {
   for (const auto& changes :
        {offloads(problem), adapter_tasks(problem), narrower_states(problem), other_precisions(problem)})
     offer(kept, first(changes));
+  if (kept.empty() && (problem.free_switches & kHostSwitches) != 0) offer(kept, first(adapter_tasks(problem), true));
   offer(bought, first(other_gpus(problem)));
+  if (roomier) offer(bought, tried(roomier->change, work));
   sort_cheapest_first(bought, [](const Suggestion& one) { return one.token; });
   const std::size_t room = kSuggestions - std::min<std::size_t>(1, bought.size());
   for (std::vector<Suggestion>* some : {&kept, &bought})
@@ -334,24 +342,6 @@ void blame_memory(Error& error, const Problem& problem) {
   error.facts.push_back("weights, gradients and optimizer alone take " + gib(states) + " there");
 }
 
-/// Where layouts fit the GPUs and leave more on the hosts than these have; false where the GPUs are too small already.
-bool blame_host(Error& error, const Problem& problem) {
-  if (!problem.training.offload.any() || problem.cluster.host_memory.value == 0) return false;
-  Problem roomy = problem;
-  roomy.cluster.host_memory = Bytes();
-  roomy.top = 1, roomy.pareto = false, roomy.free_switches = 0;
-  const RunnableSearch found = find_runnable(roomy, {.best_alone = true});
-  if (found.result.ranking.best().empty()) return false;
-  const Candidate& fastest = found.result.ranking.best().front();
-  const Estimate detail = estimate(found.problem, fastest.layout);
-  error.message =
-      fmt::format("no layout fits the hosts: the fastest that fits the GPUs leaves {} in each node's memory; {} has {}",
-                  gib(RealBytes(detail.host)), problem.cluster.name, gib(RealBytes(problem.cluster.host_memory)));
-  error.facts.push_back("that is " + degrees_text(fastest.layout) +
-                        fmt::format("; a plan may fill {:.0f} % of a node's memory", 100 * kHostShare));
-  return true;
-}
-
 }  // namespace
 
 std::string degrees_text(const Layout& layout) {
@@ -373,16 +363,19 @@ std::string suggestion_line(std::string_view flags, std::size_t width, const Lay
 Error explain_no_layout(const Problem& problem, const SearchResult& found) {
   Error error{.code = "no_layout", .message = "no layout uses all " + std::to_string(problem.gpus) + " GPUs"};
   const bool divides = found.stats.legal > 0;
+  std::optional<RoomierHosts> roomier;
   Work work;
   if (divides) {
-    if (!blame_host(error, problem)) blame_memory(error, problem);
+    roomier = with_roomier_hosts(problem);
+    if (!roomier || !problem.training.offload.any()) blame_memory(error, problem);
+    if (roomier) blame_hosts(error, problem, *roomier);
   } else {
     blame_words(error, problem, work);
     blame_rules(error, problem, found);
   }
   suggest(error, freed_axes(problem), work);
   if (divides) {
-    if (error.help.size() < kSuggestions) suggest_room(error, problem, work);
+    if (error.help.size() < kSuggestions) suggest_room(error, problem, roomier, work);
   } else {
     suggest(error, other_gpu_counts(problem, work), work);
     suggest(error, other_batches(problem, work), work);

@@ -11,6 +11,7 @@
 #include "planner/draws.hpp"
 #include "planner/hardware_notes.hpp"
 #include "planner/host_memory.hpp"
+#include "planner/host_remedy.hpp"
 #include "planner/learnt.hpp"
 #include "planner/memory.hpp"
 #include "planner/nearest.hpp"
@@ -112,23 +113,34 @@ void add_framework_note(Plan& plan, const Problem& asked, const RunnableSearch& 
                      found.result.at_risk ? "that runs it" : "whose best layout fits for certain")});
 }
 
-/// Says what the host's memory would bring where a framework was chosen for holding less than Megatron. Layouts that
-/// leave nothing there come first, since the host's own time has no law.
+/// Says what the host's memory would bring where a framework was chosen for holding less than Megatron, or layers are
+/// computed twice. Layouts that leave nothing there come first, since the host's own time has no law.
 void add_host_note(Plan& plan, const Problem& asked, const RunnableSearch& found) {
-  constexpr double kWorthANote = 0.1;
   constexpr std::int64_t kFamilies = 300;
-  if (found.problem.framework == asked.framework || found.result.at_risk || found.nothing_runs) return;
-  constexpr unsigned kHost = kSwitchOptimizer | kSwitchActivations | kSwitchWeights;
-  if (asked.objective != Objective::StepTime || (asked.free_switches & kHost) == 0) return;
+  if (found.result.at_risk || found.nothing_runs || asked.pools.size() > 1) return;
+  const bool twice = plan.best.layout.recompute.kind == RecomputeKind::Full && !plan.problem.training.offload.any();
+  const bool same = found.problem.framework == asked.framework;
+  if (same && !twice) return;
+  const double least = same ? 0.25 : 0.1;  // worth a note
+  if (asked.objective != Objective::StepTime || (asked.free_switches & kHostSwitches) == 0) return;
   std::optional<Advice> best;
   for (const ChangedJob& change : offloads(asked))
-    if (std::optional<Advice> one = worth(change, asked, plan, best ? best->faster : kWorthANote, kFamilies))
+    if (std::optional<Advice> one = worth(change, asked, plan, best ? best->faster : least, kFamilies))
       best = std::move(one);
   if (best)
     plan.notes.push_back(
         {"other_memory", fmt::format("`{}` would train {:.0f} % more tokens/s ({}), less what the host "
                                      "takes for its own part",
                                      best->change, 100 * best->faster, degrees_text(best->fastest.layout))});
+}
+
+/// Says of what may not fit which nodes would make it certain.
+void add_roomier_note(Plan& plan, const Problem& asked, const RunnableSearch& found) {
+  if (!found.result.at_risk && !found.nothing_runs) return;
+  const std::optional<RoomierHosts> roomier = with_roomier_hosts(asked);
+  if (!roomier) return;
+  plan.notes.push_back({"other_hosts", fmt::format("`{}` would fit for certain: {} would be left in each node's memory",
+                                                   roomier->change.flag, gib_text(roomier->need))});
 }
 
 /// Says which switches the search turned on.
@@ -247,6 +259,7 @@ Result<Plan> search(const Problem& problem) {
   add_switch_note(plan);
   add_batch_note(plan, problem, found.problem.training.stack);
   add_host_note(plan, problem, found);
+  add_roomier_note(plan, problem, found);
   for (const auto& [estimated, on] : {std::pair(&plan.best, chosen.switched),
                                       {&*plan.fastest, fastest.switched},
                                       {&*plan.fastest_on_paper, paper.switched}})
