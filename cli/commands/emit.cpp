@@ -13,6 +13,7 @@
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/upkeep.hpp"
 #include "cli/report/json.hpp"
+#include "cli/request/choice_words.hpp"
 #include "cli/request/options.hpp"
 #include "cli/request/pool_words.hpp"
 #include "cli/request/releases.hpp"
@@ -91,8 +92,10 @@ Errors judge(const Args& args) {
       error.help.push_back(fmt::format("it starts a job: `plan emit megatron-lm --launcher {}`", args.words[0]));
       error.help.push_back(known);
     } else if (kinds.empty()) {
-      if (const std::string_view hint = hint_for("--framework", args.words[0]); !hint.empty())
-        error.help.emplace_back(hint);
+      if (args.words[0] == "help" || args.words[0] == "man")
+        error.help.emplace_back("write `plan emit --help`");
+      else if (std::string hint = hint_for("--framework", args.words[0]); !hint.empty())
+        error.help.push_back(std::move(hint));
       else
         suggest(error, args.words[0], emit_words());
       error.help.push_back(known);

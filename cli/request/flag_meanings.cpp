@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/request/said_flags.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/store.hpp"
@@ -69,7 +70,10 @@ FlagMeanings::FlagMeanings(const Words& flags, const Words& words, std::string l
     if (auto rented = counts || names_machine(name) ? meant_machines(machine, nodes, counted) : std::nullopt)
       meant = std::move(rented), of_node = machine;  // whose size is known
     if (!meant) {
-      in_words_.emplace(flag_name(flag), meant_in_words(name, value));
+      Words said = meant_in_words(name, value);
+      if (std::string megatron = said_of_megatron(folded(name)); said.empty() && !megatron.empty())
+        said.push_back(std::move(megatron));
+      in_words_.emplace(flag_name(flag), std::move(said));
       continue;
     }
     if (meant->flag == kLayout) layout_ += (layout_.empty() ? "" : ",") + meant->value;

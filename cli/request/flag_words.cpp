@@ -12,6 +12,7 @@
 #include "cli/request/gpu_words.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/options.hpp"
+#include "cli/request/said_flags.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "formulas/words.hpp"
 #include "planner/problem/axes.hpp"
@@ -48,6 +49,9 @@ constexpr Row kRows[] = {
     {"ctx-len", "--seq"},
     {"context-len", "--seq"},
     {"n-ctx", "--seq"},
+    {"max-target-length", "--seq"},
+    {"sequence-len", "--seq"},
+    {"max-len", "--seq"},
     {"num-gpus", "--gpus"},
     {"n-gpus", "--gpus"},
     {"ngpus", "--gpus"},
@@ -55,6 +59,9 @@ constexpr Row kRows[] = {
     {"devices", "--gpus"},
     {"num-processes", "--gpus"},
     {"world-size", "--gpus"},
+    {"ntasks", "--gpus"},
+    {"gpu-num", "--gpus"},
+    {"num-gpu", "--gpus"},
     {"gpu-type", "--gpu"},
     {"gpu-kind", "--gpu"},
     {"accelerator", "--gpu"},
@@ -88,6 +95,12 @@ constexpr Row kRows[] = {
     {"optimizer-cpu-offload", "--offload", "optimizer"},
     {"optimizer-offload", "--offload", "optimizer"},
     {"offload-optimizer", "--offload", "optimizer"},
+    {"offload-param", "--offload", "parameters"},
+    {"offload-params", "--offload", "parameters"},
+    {"offload-parameters", "--offload", "parameters"},
+    {"fsdp-offload-params", "--offload", "parameters"},
+    {"param-offload", "--offload", "parameters"},
+    {"use-megatron-fsdp", "--layout", "zero3"},
     {"offload", "--offload"},
     {"offload", "--offload", "optimizer"},
     {"backend", "--framework"},
@@ -98,6 +111,22 @@ constexpr Row kRows[] = {
     {"use-qlora", "--task", "qlora"},
     {"bnb-4bit", "--task", "qlora"},
     {"train-tokens", "--tokens"},
+    {"max-tokens", "--tokens"},
+    {"token-budget", "--tokens"},
+    {"config", "--from"},
+    {"config-file", "--from"},
+    {"cfg", "--from"},
+    {"yaml", "--from"},
+    {"script", "--from"},
+    {"deepspeed", "--from"},
+    {"deepspeed-config", "--from"},
+    {"deepspeed-config-file", "--from"},
+    {"ds-config", "--from"},
+    {"fsdp-config", "--from"},
+    {"accelerate-config", "--from"},
+    {"hf-config", "--model"},
+    {"model-config", "--model"},
+    {"pretrained-model-name-or-path", "--model"},
     {"num-tokens", "--tokens"},
     {"total-tokens", "--tokens"},
     {"dataset-size", "--tokens"},
@@ -136,8 +165,25 @@ constexpr Row kRows[] = {
     {"distributed-optimizer", "--layout", "zero1"},
 };
 
+/// How Lightning, PyTorch and Accelerate call what is sharded, and the items that state it.
+constexpr std::string_view kStrategy = "strategy";
+constexpr std::pair<std::string_view, std::string_view> kStrategies[] = {
+    {"fsdp", "zero3"},        {"fsdp2", "zero3"},
+    {"full-shard", "zero3"},  {"deepspeed-stage-3", "zero3"},
+    {"deepspeed-3", "zero3"}, {"shard-grad-op", "zero2"},
+    {"deepspeed", "zero2"},   {"deepspeed-stage-2", "zero2"},  // what Lightning's `deepspeed` is
+    {"deepspeed-2", "zero2"}, {"deepspeed-stage-1", "zero1"},
+    {"deepspeed-1", "zero1"}, {"no-shard", "zero0"},
+    {"ddp", "zero0"},         {"hybrid-shard", "zero3,shard8"},
+    {"hsdp", "zero3,shard8"}, {"hybrid-shard-zero2", "zero2,shard8"}};
+
 /// What stands for an axis in longer names, longest first.
-constexpr std::pair<std::string_view, std::string_view> kAxes[] = {{"expert-tensor", "etp"},
+constexpr std::pair<std::string_view, std::string_view> kAxes[] = {{"remat", "recompute"},
+                                                                   {"remat-policy", "recompute"},
+                                                                   {"sharding-strategy", kStrategy},
+                                                                   {"fsdp-sharding-strategy", kStrategy},
+                                                                   {"strategy", kStrategy},
+                                                                   {"expert-tensor", "etp"},
                                                                    {"virtual-pipeline", "vp"},
                                                                    {"sequence", "sp"},
                                                                    {"sharded-data", "zero"},
@@ -167,69 +213,14 @@ constexpr auto kEndings = word_list([] {
          "-degree -stage";
 });
 constexpr std::string_view kNodes[] = {"nodes", "nnodes", "num-nodes", "n-nodes", "node-count"};
-constexpr std::string_view kOfNode[] = {"nproc-per-node", "gpus-per-node", "num-gpus-per-node", "n-gpus-per-node",
-                                        "ntasks-per-node"};
+constexpr std::string_view kOfNode[] = {"nproc-per-node",  "gpus-per-node", "num-gpus-per-node", "n-gpus-per-node",
+                                        "ntasks-per-node", "nproc",         "num-proc-per-node"};
 constexpr std::string_view kMachine[] = {"instance", "instance-type", "node-type",
                                          "machine",  "machine-type",  "vm-size"};
 constexpr std::string_view kUsualNode = "8";  // GPUs
 
 bool holds(std::span<const std::string_view> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-/// Flags of other tools that no flag of `plan` says, and what replaces them.
-struct Said {
-  std::string_view words, sentence;
-};
-constexpr std::string_view kSpent =
-    "what a run costs is printed with `--tokens 15T --price 2.5`; `plan sweep --gpus` varies it";
-constexpr Said kSaid[] = {
-    {"ga gas m accum accumulation acc-steps grad-accum grad-acc gradient-accumulation gradient-accumulation-steps "
-     "micro-batches microbatches num-microbatches num-micro-batches",
-     "micro-batches of a rank follow from the batch: `--global-batch` over dp and the sequences of `mb`"},
-    {"days hours wall-time deadline",
-     "the time that a number of tokens takes is printed with `--tokens 15T`; `plan sweep --gpus` varies it"},
-    {"mfu efficiency utilization utilisation",
-     "it is what `plan` computes; runs of your own correct it: `plan calibrate runs.csv -o profile.yaml`"},
-    {"cost max-cost total-cost spend usd dollars money", kSpent},
-    {"epochs num-epochs num-train-epochs steps max-steps num-steps train-iters train-steps iterations iters",
-     "a run is as long as its tokens: `--tokens 2T`"},
-    {"lr learning-rate min-lr lr-scheduler warmup warmup-steps warmup-ratio weight-decay clip-grad seed lora-alpha",
-     "it changes neither memory nor time: leave it out"},
-    {"params num-params parameters hidden-size hidden-dim d-model num-layers n-layers num-hidden-layers vocab-size "
-     "num-attention-heads num-heads num-kv-heads num-query-groups head-dim ffn-hidden-size intermediate-size experts "
-     "num-experts top-experts dropout",
-     "a model's shape stands in its file: `--model ./config.json`, or what `plan show model 8b` prints, changed"},
-    {"bandwidth network interconnect nic nics nvlink ib infiniband topology efa instance instance-type node node-type",
-     "the network stands in the cluster: `--cluster NAME`, or what `plan show cluster dgx-h100` prints, changed"},
-    {"vram memory mem memory-limit gpu-memory gpu-mem gpu-ram memory-per-gpu max-memory",
-     "memory that has to stay free is `--headroom 4GiB`; a GPU with another size is what `plan show gpu h100-sxm` "
-     "prints, changed"},
-    {"flash-attn flash-attention use-flash-attn flash-attn-2 attn-implementation sdpa",
-     "attention is counted as the fused kernel of the framework"},
-    {"fp8-format fp8-recipe fp8-hybrid fp8-e4m3 use-fp8 float8-recipe",
-     "numbers of 8 bits are `--precision fp8`, `fp8-delayed`, `fp8-blockwise` or `mxfp8`, by how they are scaled"},
-    {"grad-dtype main-grads-dtype main-params-dtype exp-avg-dtype exp-avg-sq-dtype optimizer-dtype grad-reduce-in-bf16",
-     "gradients and the optimizer's states have formats of their own: `--state-formats grads=bf16,moments=bf16`"},
-    {"ring-attention context-ring", "the sequence is split in a ring over the ranks of cp: `--layout cp2`"},
-    {"num-layers-per-virtual-pipeline-stage num-virtual-stages-per-pipeline-rank",
-     "a stage holds as many chunks of layers as `--layout vp2` says"},
-    {"verbose v debug details", "numbers are explained one by one: `plan explain step_time`"},
-    {"inference serve serving kv-cache decode prefill", "training alone is priced"},
-    {"rollout-n rollouts num-generations n-samples reward-model ref-model kl-coef ppo-epochs",
-     "what generates and judges is not counted: the training of one model is `--task finetune`"},
-    {"tolerance threshold slack max-regression",
-     "what may change stands in the budget, exactly: `step_time: at most +2 %` under `since_baseline`"},
-    {"recompute-method recompute-num-layers",
-     "all of the first N layers of a stage are `--layout recompute=full-N`, blocks of N `recompute=uniform-N`"},
-};
-
-bool among(std::string_view words, std::string_view word) {
-  for (std::size_t end = 0; !words.empty(); words.remove_prefix(std::min(end + 1, words.size()))) {
-    end = std::min(words.find(' '), words.size());
-    if (words.substr(0, end) == word) return true;
-  }
-  return false;
 }
 
 bool cut(std::string_view& word, std::string_view ending) {
@@ -251,6 +242,11 @@ std::string_view axis_of(std::string_view word) {
 /// stages are never meant by a number: `--layers 80` is the model's depth.
 std::optional<std::string> layout_item(std::string_view axis, std::string_view value) {
   if (axis == "layers" || axis == "stages") return std::nullopt;
+  if (axis == kStrategy) {  // by name alone: of the numbers that PyTorch gives them 1 shards all
+    for (const auto& [name, item] : kStrategies)
+      if (folded(value) == name) return std::string(item);
+    return std::nullopt;
+  }
   if (axis == "ulysses" && read_count("", value, 1, kMostRanks)) return ulysses_item(value);
   const bool number = value.find_first_not_of("0123456789") == std::string_view::npos;
   std::string item = fmt::format("{}{}{}", axis, number ? "" : "=", value);
@@ -312,8 +308,6 @@ std::vector<std::string> meant_in_words(std::string_view name, std::string_view 
   std::string_view word = folded_name;
   for (const std::string_view ending : {"-size", "-degree"})
     if (cut(word, ending)) break;
-  for (const Said& said : kSaid)
-    if (among(said.words, folded_name)) return {std::string(said.sentence)};
   if (among("batch-tokens tokens-per-batch tokens-per-step global-batch-tokens", folded_name) && !value.empty())
     return {fmt::format("write `--global-batch '{} tokens'`", value)};
   if (value.find(',') != std::string_view::npos && layout_item(axis_of(word), value.substr(0, value.find(','))))
@@ -322,7 +316,7 @@ std::vector<std::string> meant_in_words(std::string_view name, std::string_view 
                     "{0}{1} {0}{2}`",
                     axis_of(word), value.substr(0, value.find(',')), value.substr(value.rfind(',') + 1))};
   const bool money = !value.empty() && value.find_first_of("$0123456789") == 0;
-  if (word == "budget" && money) return {std::string(kSpent)};
+  if (word == "budget" && money) return {std::string(spent_on_a_run())};
   const bool number = read_count("", value, 2, kMostRanks).has_value();
   if (word == "hsdp" || word == "hybrid-shard")
     return {fmt::format("sharded inside a node of 8 and copied between nodes is `--layout zero3,shard{}`",
@@ -332,7 +326,19 @@ std::vector<std::string> meant_in_words(std::string_view name, std::string_view 
         fmt::format("copies that share no state are `--layout zero0{}{}`", number ? ",dp" : "", number ? value : "")};
   if (word == "dp-replicate" || word == "data-parallel-replicate")
     return {"copies of shards follow from `dp`, which counts all, and from the ranks of one: `--layout zero3,shard8`"};
-  if (!holds(kSharded, word)) return {};
+  if (axis_of(folded_name) == "sp" && number)  // DeepSpeed's and verl's; Megatron's is a switch
+    return {
+        fmt::format("ranks that share a sequence by Ulysses are `--layout {}`; Megatron's sequence parallelism is "
+                    "on by itself",
+                    ulysses_item(value))};
+  if (folded_name.starts_with("ici-") || folded_name.starts_with("dcn-"))
+    return {
+        "an axis counts its ranks inside slices times those between them: `--layout tp8`; FSDP's are "
+        "`--layout zero3,shard16`"};
+  if (!holds(kSharded, word)) {
+    std::string said = said_of_flag(folded_name);
+    return said.empty() ? std::vector<std::string>{} : std::vector{std::move(said)};
+  }
   std::vector<std::string> help{"shared by all replicas, as PyTorch's FSDP2 does, too: `--layout zero3`"};
   if (number) help.push_back(fmt::format("shared by {0} ranks each: `--layout zero3,shard{0}`", value));
   return help;

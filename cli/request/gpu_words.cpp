@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/request/said_flags.hpp"
 #include "cli/terminal/numbers.hpp"
+#include "cli/terminal/words.hpp"
 #include "formulas/text.hpp"
 #include "planner/problem/axes.hpp"
+#include "presets/hardware.hpp"
 #include "presets/machines.hpp"
 #include "presets/yaml.hpp"
 
@@ -25,14 +28,64 @@ constexpr TpuType kTpuTypes[] = {{"v3", "tpu-v3", 2},         {"v4", "tpu-v4", 2
 
 constexpr std::string_view kDigits = "0123456789", kBetween = " x*:\t";
 
+/// What people call GPUs and what holds them, and what stands between their numbers.
+constexpr std::string_view kGpuNouns =
+    "gpu gpus chip chips card cards device devices accelerator accelerators rank ranks process processes tpu tpus gcd "
+    "gcds";
+constexpr std::string_view kNodeNouns =
+    "node nodes host hosts machine machines server servers box boxes instance instances worker workers";
+constexpr std::string_view kLinks = "x of with times by and";
+constexpr std::string_view kOfOne = "each per a every";
+constexpr std::string_view kUncounted = "all auto max any";
+
+/// Words and numbers one by one; other signs than blanks and what multiplies end the search: no tokens.
+std::vector<std::string> tokens_of(std::string_view text) {
+  std::vector<std::string> tokens;
+  const auto kind = [](char c) { return c >= '0' && c <= '9' ? 1 : c >= 'a' && c <= 'z' ? 2 : 0; };
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t from = at;
+    const int of = kind(text[at]);
+    while (at < text.size() && kind(text[at]) == of && (of != 0 || at == from)) ++at;
+    if (of != 0)
+      tokens.emplace_back(text.substr(from, at - from));
+    else if (text[from] == '*')
+      tokens.emplace_back("x");
+    else if (text[from] != ' ' && text[from] != '-')
+      return {};
+  }
+  return tokens;
+}
+
+/// `0,1,2,3`, as CUDA numbers the devices of a node: how many they are; 0: it is no such list.
+int devices_in(std::string_view text) {
+  const std::vector<std::string_view> items = split(trim(text, " []"), ",");
+  for (std::size_t i = 0; i < items.size(); ++i)
+    if (trim(items[i]) != std::to_string(i)) return 0;
+  return items.size() > 1 ? static_cast<int>(items.size()) : 0;
+}
+
+/// A kind as a report has it: with a noun behind it, in the plural, or as drivers call it.
+std::string bare_kind(std::string_view kind, const StoreOptions& store) {
+  std::string bare(trim(kind));
+  if (const std::size_t blank = bare.rfind(' '); blank != std::string::npos && among(kGpuNouns, bare.substr(blank + 1)))
+    bare.erase(bare.find_last_not_of(' ', blank) + 1);
+  if (load_gpu(bare, store)) return bare;
+  if (bare.ends_with('s') && load_gpu(bare.substr(0, bare.size() - 1), store)) return bare.substr(0, bare.size() - 1);
+  const std::string device = preset_of_device(bare, 0, store);
+  return device.empty() ? bare : device;
+}
+
 std::optional<int> gpus_of(std::string_view text) {
   const bool digits = !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
   const auto count = digits ? read_count("", text, 1, kMostRanks) : Result<std::int64_t>(0);
   return count && *count > 0 ? std::optional(static_cast<int>(*count)) : std::nullopt;
 }
 
-std::optional<CountedGpus> known(std::int64_t gpus, std::string_view kind, const StoreOptions& store) {
-  const Result<Found<Gpu>> found = kind.empty() || gpus > kMostRanks ? fail(Error{}) : load_gpu(kind, store);
+/// So many of a kind; `plain`: in whatever words.
+std::optional<CountedGpus> known(std::int64_t gpus, std::string_view kind, const StoreOptions& store,
+                                 bool plain = true) {
+  const Result<Found<Gpu>> found =
+      kind.empty() || gpus > kMostRanks ? fail(Error{}) : load_gpu(plain ? bare_kind(kind, store) : kind, store);
   if (found) return CountedGpus{static_cast<int>(gpus), found->value.name};
   const CloudMachine machine = machine_called(kind);
   if (machine.gpus == 0 || gpus * machine.gpus > kMostRanks) return std::nullopt;
@@ -55,7 +108,7 @@ std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOption
   const std::string low = lowered(std::string(trim(word)));
   if (low.empty()) return std::nullopt;
   if (auto tpus = tpu_slice(low)) return tpus;
-  if (auto one = known(1, low, store); one && !one->machine.empty()) return one;
+  if (auto one = known(1, low, store, false); one && !one->machine.empty()) return one;
   std::string_view kind = low;
   std::int64_t gpus = 1;
   // In front a number that a sign parts from the rest, and before it that of nodes.
@@ -73,6 +126,46 @@ std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOption
   kind = trim(kind.substr(0, sign), kSigns);
   if (auto found = known(*behind, kind, store)) return found;
   return kind.ends_with('x') ? known(*behind, trim(kind.substr(0, kind.size() - 1), kSigns), store) : std::nullopt;
+}
+
+std::optional<WordedCount> worded_count(std::string_view word, std::string_view kind, const StoreOptions& store) {
+  std::string low = lowered(std::string(trim(word)));
+  if (const int devices = devices_in(low); devices > 0) return WordedCount{devices};
+  if (among(kUncounted, low)) return WordedCount{};
+  const std::string_view sign = "\u00d7";
+  for (std::size_t at = 0; (at = low.find(sign)) != std::string::npos;) low.replace(at, sign.size(), "x");
+  std::vector<std::int64_t> numbers;
+  bool links = false, gpus = false, nodes = false, of_one = false;
+  for (const std::string& token : tokens_of(low)) {
+    if (const std::optional<int> number = gpus_of(token)) {
+      numbers.push_back(*number);
+      continue;
+    }
+    const bool link = among(kLinks, token), gpu = among(kGpuNouns, token), node = among(kNodeNouns, token),
+               one = among(kOfOne, token);
+    if (!link && !gpu && !node && !one) return std::nullopt;
+    links = links || link, gpus = gpus || gpu, nodes = nodes || node, of_one = of_one || one;
+  }
+  const auto whole = [](std::int64_t count) { return count > kMostRanks ? 0 : static_cast<int>(count); };
+  if (numbers.size() == 2 && (links || nodes)) return WordedCount{whole(numbers[0] * numbers[1])};
+  if (numbers.size() != 1 || !(gpus || nodes)) return std::nullopt;
+  if (of_one || (gpus && nodes)) return WordedCount{};
+  if (!nodes) return WordedCount{whole(numbers[0])};
+  constexpr int kUsualNode = 8;
+  const Result<Found<Gpu>> found = kind.empty() ? fail(Error{}) : load_gpu(kind, store);
+  const int of_node = found && found->value.gpus_per_node > 0 ? found->value.gpus_per_node : kUsualNode;
+  return WordedCount{whole(numbers[0] * of_node), of_node};
+}
+
+Error refused_words(std::string_view word, const WordedCount& meant, bool file) {
+  const std::string_view flag = file ? "gpus: " : "--gpus ";
+  Error error{"bad_value", fmt::format("`--gpus` is the number of all GPUs, got `{}`", yaml::printable(word)), {}, {}};
+  if (meant.gpus == 0)
+    error.help = {fmt::format("write how many all nodes have together: `{}64`", flag)};
+  else
+    error.help = {fmt::format("write `{}{}`", flag, meant.gpus)};
+  if (meant.of_node > 0) error.help.push_back(fmt::format("for nodes of {} GPUs", meant.of_node));
+  return error;
 }
 
 Error refused_count(std::string_view key, std::string_view word, const CountedGpus& meant, bool kind_alone, bool file) {

@@ -20,6 +20,18 @@ struct CountedGpus {
 /// for nodes, Cloud TPU's types, `v5p-512`, and machines of clouds, `p5.48xlarge` and `2xp5.48xlarge`.
 [[nodiscard]] std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOptions& store);
 
+/// A number of GPUs of no kind in other words than their number: `16 GPUs`, `2 nodes`, `2 nodes x 8`, `2*8`, `0,1,2,3`.
+struct WordedCount {
+  int gpus = 0;     ///< 0: the word does not say how many all nodes have together
+  int of_node = 0;  ///< of each node, where the word does not say it
+};
+/// `kind`: the GPU whose usual nodes are meant, of 8 if there is no such GPU.
+[[nodiscard]] std::optional<WordedCount> worded_count(std::string_view word, std::string_view kind,
+                                                      const StoreOptions& store);
+
+/// That `--gpus` does not take it, and what to write instead.
+[[nodiscard]] Error refused_words(std::string_view word, const WordedCount& meant, bool file);
+
 /// That `--key` does not take such a word, and what to write instead, in a file where `file`. `kind_alone`: the number
 /// is given by a word of its own.
 [[nodiscard]] Error refused_count(std::string_view key, std::string_view word, const CountedGpus& meant,

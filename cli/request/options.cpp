@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 
+#include "cli/request/choice_words.hpp"
 #include "cli/request/command_table.hpp"
 #include "cli/request/flag_meanings.hpp"
 #include "cli/request/leftovers.hpp"
@@ -71,128 +72,11 @@ Error wrong_verb(const Option& option, const Command& command, Words meant) {
           meant.empty() ? Words{fmt::format("it belongs to {}", owners)} : std::move(meant)};
 }
 
-/// What others call the same thing, in small letters with hyphens.
-struct Alias {
-  std::string_view flag, word, meant;
-};
-constexpr Alias kAliases[] = {
-    {"--task", "sft", "finetune"},
-    {"--task", "full", "finetune"},
-    {"--task", "full-finetune", "finetune"},
-    {"--task", "full-finetuning", "finetune"},
-    {"--task", "finetuning", "finetune"},
-    {"--task", "fine-tune", "finetune"},
-    {"--task", "fine-tuning", "finetune"},
-    {"--task", "pretraining", "pretrain"},
-    {"--task", "pre-train", "pretrain"},
-    {"--task", "cpt", "pretrain"},
-    {"--precision", "bfloat16", "bf16"},
-    {"--precision", "bf16-mixed", "bf16"},
-    {"--precision", "float16", "fp16"},
-    {"--precision", "half", "fp16"},
-    {"--precision", "16-mixed", "fp16"},
-    {"--precision", "float32", "fp32"},
-    {"--precision", "torch.bfloat16", "bf16"},
-    {"--precision", "torch.float16", "fp16"},
-    {"--precision", "torch.float32", "fp32"},
-    {"--precision", "float8", "fp8"},
-    {"--precision", "fp8-current", "fp8"},
-    {"--precision", "fp8-tensorwise", "fp8"},
-    {"--precision", "fp8-cs", "fp8"},  // NeMo's words: current, delayed, sub-channel and microscaling
-    {"--precision", "fp8-ds", "fp8-delayed"},
-    {"--precision", "fp8-sc", "fp8-blockwise"},
-    {"--precision", "fp8-mx", "mxfp8"},
-    {"--optimizer", "adamw", "adam"},
-    {"--optimizer", "adamw8bit", "adam8bit"},
-    {"--optimizer", "adamw-8bit", "adam8bit"},
-    {"--optimizer", "adam-8bit", "adam8bit"},
-    {"--optimizer", "adamw-bnb-8bit", "adam8bit"},  // the Hugging Face trainer's words
-    {"--optimizer", "adamw-torch", "adam"},
-    {"--optimizer", "adamw-torch-fused", "adam"},
-    {"--optimizer", "fused-adam", "adam"},
-    {"--optimizer", "fusedadam", "adam"},
-    {"--optimizer", "distributedfusedadam", "adam"},
-    {"--optimizer", "sgdm", "sgd-momentum"},
-    {"--task", "continued-pretraining", "pretrain"},
-    {"--task", "instruction-tuning", "finetune"},
-    {"--dispatcher", "all-to-all", "alltoall"},
-    {"--format", "md", "markdown"},
-    {"--objective", "throughput", "time"},  // the same layout is first by each
-    {"--objective", "speed", "time"},
-    {"--objective", "step-time", "time"},
-    {"--objective", "price", "cost"},
-};
-
-/// Words that name no choice, and what a person who writes them looks for.
-struct Hint {
-  std::string_view flag, word, help;
-};
-constexpr std::string_view kFsdp =
-    "PyTorch's FSDP is run by `torchtitan` and `accelerate`, the sharding is `--layout zero3`";
-constexpr std::string_view kHuggingFace = "its trainers run on `accelerate` or `deepspeed`";
-constexpr std::string_view kRlhf =
-    "`finetune` prices the training of one model; what generates and judges is not counted";
-constexpr std::string_view kAroundMegatron =
-    "write `--framework megatron`, which trains for it; `plan emit` has files of its own";
-constexpr std::string_view kFp8 =
-    "8 bits come as fp8-delayed, fp8, fp8-blockwise and mxfp8, by how they are scaled: `fp8` by the current maximum";
-constexpr Hint kHints[] = {
-    {"--framework", "verl", kAroundMegatron},
-    {"--framework", "nemo-rl", kAroundMegatron},
-    {"--framework", "primus", "it trains with `megatron` or `torchtitan`"},
-    {"--optimizer", "paged-adamw-8bit", "`adam8bit` has its states; what is paged to the host is not counted"},
-    {"--framework", "jax", "write `--framework maxtext`"},
-    {"--framework", "unsloth", kHuggingFace},
-    {"--framework", "vllm", "it generates; training alone is priced"},
-    {"--framework", "megatron-deepspeed", "`megatron` or `deepspeed`: what shards the optimizer"},
-    {"--precision", "e4m3", kFp8},
-    {"--precision", "fp8e4m3", kFp8},
-    {"--precision", "hybrid", kFp8},
-    {"--precision", "amp", "bf16 weights beside an fp32 copy: `bf16`, which is the default"},
-    {"--dispatcher", "deepep", "write `--dispatcher flex`"},
-    {"--dispatcher", "hybridep", "write `--dispatcher flex`"},
-    {"--dispatcher", "allgather",
-     "Megatron's experts with every token on every rank are not priced: `alltoall` is next"},
-    {"--objective", "mfu", "the highest MFU is the shortest step: `--objective time`"},
-    {"--format", "github-actions", "write `--format github`"},
-    {"--framework", "fsdp", kFsdp},
-    {"--framework", "fsdp2", kFsdp},
-    {"--framework", "pytorch", kFsdp},
-    {"--framework", "torch", kFsdp},
-    {"--framework", "hf", kHuggingFace},
-    {"--framework", "huggingface", kHuggingFace},
-    {"--framework", "transformers", kHuggingFace},
-    {"--framework", "trl", kHuggingFace},
-    {"--framework", "trainer", kHuggingFace},
-    {"--framework", "axolotl", kHuggingFace},
-    {"--framework", "llama-factory", kHuggingFace},
-    {"--optimizer", "lion", "`sgd-momentum` has the same states: one moment"},
-    {"--precision", "tf32", "`fp32` is priced on the vector units; matrix units start at 16 bits here"},
-    {"--precision", "fp4", "write `nvfp4`"},
-    {"--precision", "mxfp4", "4 bits are trained in as `nvfp4`"},
-    {"--precision", "int8", "`fp8` is the format of 8 bits that is trained in"},
-    {"--precision", "mixed", "bf16 weights beside an fp32 copy: `bf16`, which is the default"},
-    {"--task", "dpo", "`finetune` or `lora` price the model that is trained; the reference model is not counted"},
-    {"--task", "rl", kRlhf},
-    {"--task", "rlhf", kRlhf},
-    {"--task", "gspo", kRlhf},
-    {"--task", "dapo", kRlhf},
-    {"--task", "grpo", kRlhf},
-    {"--task", "ppo", kRlhf},
-};
-
-template <class Row, std::size_t N>
-const Row* row_of(const Row (&table)[N], std::string_view flag, std::string_view word) {
-  const auto* row =
-      std::find_if(std::begin(table), std::end(table), [&](const Row& r) { return r.flag == flag && r.word == word; });
-  return row == std::end(table) ? nullptr : row;
-}
-
 Error unknown_choice(const Option& option, const std::string& word, const Words& choices) {
   const std::string noun(option.flag.substr(2));
   Error error{"unknown_" + noun, fmt::format("unknown {} `{}`", noun, word), {}, {}};
-  if (const std::string_view hint = hint_for(option.flag, word); !hint.empty())
-    error.help.emplace_back(hint);
+  if (std::string hint = hint_for(option.flag, word); !hint.empty())
+    error.help.push_back(std::move(hint));
   else
     suggest(error, word, choices);
   error.help.push_back(fmt::format("`{}` takes {}", option.flag, fmt::join(choices, ", ")));
@@ -280,18 +164,12 @@ void declare(CLI::App& app, const Command* command, Slots& slots, Args& args) {
 
 }  // namespace
 
-std::string_view hint_for(std::string_view flag, std::string_view word) {
-  const Hint* hint = row_of(kHints, flag, folded(word));
-  return hint != nullptr ? hint->help : std::string_view{};
-}
-
 Result<std::string> read_choice(std::string_view flag, std::string_view word) {
   const Option* option = find_option(flag);
   if (option == nullptr || option->words == nullptr) return std::string(word);
   const Words choices = option->words();
   if (std::find(choices.begin(), choices.end(), word) != choices.end()) return std::string(word);
-  const std::string known = folded(word);
-  if (const Alias* alias = row_of(kAliases, flag, known)) return std::string(alias->meant);
+  const std::string known = usual_choice(flag, word);
   if (flag == "--framework")
     if (const auto framework = framework_called(known)) return std::string(framework_row(*framework).name);
   if (std::find(choices.begin(), choices.end(), known) == choices.end())

@@ -62,9 +62,6 @@ struct Option {
 /// The row of the flag that states an input of a report, nullptr if none does: `--KEY`, of `price_per_hour` `--price`.
 [[nodiscard]] const Option* option_of(std::string_view key);
 
-/// What a person who writes a word that `flag` does not take looks for; empty where that is not known.
-[[nodiscard]] std::string_view hint_for(std::string_view flag, std::string_view word);
-
 /// A word that `flag` takes, or what another name for one means; else an error that lists them.
 [[nodiscard]] Result<std::string> read_choice(std::string_view flag, std::string_view word);
 

@@ -78,6 +78,10 @@ void add_errors(const Errors& found, const Word& word, Errors& errors) {
   }
 }
 
+Error conflict(std::string message, std::string help) {
+  return {"conflicting_flags", std::move(message), {}, {std::move(help)}};
+}
+
 Input input_of(std::string_view key, const Word& word, std::string text) {
   Input input{std::string(key), std::move(text), Origin::Flag};
   if (word.place.file.empty()) return input;
@@ -178,11 +182,9 @@ bool take_pools(Reading& reading, const Word& word, const StoreOptions& store) {
   Request& request = reading.request;
   const int gpus = pools.gpus();
   if (request.gpus && request.gpus->value != gpus)
-    add_errors({{"conflicting_flags",
-                 fmt::format("`--gpus {}` is not what the pools of {} have together: {}", request.gpus->value,
-                             pools.name, gpus),
-                 {},
-                 {"leave `--gpus` out: the file says how many GPUs each kind has"}}},
+    add_errors({conflict(fmt::format("`--gpus {}` is not what the pools of {} have together: {}", request.gpus->value,
+                                     pools.name, gpus),
+                         "leave `--gpus` out: the file says how many GPUs each kind has")},
                *reading.asked.find("gpus"), reading.errors);
   const auto input = [&](const char* key, std::string value) {
     return Input{key, std::move(value), Origin::Preset, (*found)->origin};
@@ -202,7 +204,7 @@ bool take_pools(Reading& reading, const Word& word, const StoreOptions& store) {
 
 /// GPUs with their number in other words than `--gpus 8xh100-sxm`, as the value of `--gpu`, `--gpus` or `--cluster`.
 bool take_counted(Reading& reading, const char* key, const Word& word, const StoreOptions& store) {
-  const std::optional<CountedGpus> meant = counted_gpus(word.text, store);
+  const auto meant = counted_gpus(word.text, store);
   if (!meant) return false;
   const bool kind_alone = key != std::string_view("gpus") && reading.asked.find("gpus") != nullptr;
   add_errors({refused_count(key, word.text, *meant, kind_alone, !word.place.file.empty())}, word, reading.errors);
@@ -216,10 +218,8 @@ void read_hardware(Reading& reading, const StoreOptions& store) {
   const Word *profile = reading.asked.find("profile"), *cluster = reading.asked.find("cluster"),
              *gpu = reading.asked.find("gpu");
   if (int(profile != nullptr) + int(cluster != nullptr) + int(gpu != nullptr) > 1)
-    return add_errors({{"conflicting_flags",
-                        "`--gpu`, `--cluster` and `--profile` name the same thing",
-                        {},
-                        {"a cluster file says which GPU it has; give one of the three"}}},
+    return add_errors({conflict("`--gpu`, `--cluster` and `--profile` name the same thing",
+                                "a cluster file says which GPU it has; give one of the three")},
                       gpu != nullptr ? *gpu : *cluster, reading.errors);
   const Word* word = profile != nullptr ? profile : cluster != nullptr ? cluster : gpu;
   if (word == nullptr || (word == cluster && take_pools(reading, *word, store))) return;
@@ -243,20 +243,28 @@ void read_hardware(Reading& reading, const StoreOptions& store) {
   request.cluster = {std::move(found->value), std::move(named), true};
 }
 
+/// A number of GPUs in words: `16 GPUs`, `2 nodes x 8`.
+bool take_worded(Reading& reading, const Word& word, const StoreOptions& store) {
+  const Word* gpu = reading.asked.find("gpu");
+  const auto meant = worded_count(word.text, gpu != nullptr ? gpu->text : "", store);
+  if (!meant) return false;
+  add_errors({refused_words(word.text, *meant, !word.place.file.empty())}, word, reading.errors);
+  reading.request.gpus = {std::max(meant->gpus, 1), input_of("gpus", word, word.text), true};  // one mistake, not two
+  return true;
+}
+
 /// A number, or so many of each kind: of one kind they are a number and a cluster.
 void read_gpus(Reading& reading, const StoreOptions& store) {
   const Word* word = reading.asked.find("gpus");
-  if (word == nullptr || !names_pools(word->text)) {
-    const bool number = word == nullptr || read_count("--gpus", word->text, 1, kMostRanks);
-    if (!number && take_counted(reading, "gpus", *word, store)) return;
+  if (word == nullptr || take_worded(reading, *word, store)) return;
+  if (!names_pools(word->text)) {
+    if (!read_count("--gpus", word->text, 1, kMostRanks) && take_counted(reading, "gpus", *word, store)) return;
     return reading.count("gpus", "--gpus", &Request::gpus, kMostRanks);
   }
   for (const char* key : {"gpu", "cluster", "profile"})
     if (reading.asked.find(key) != nullptr)
-      return add_errors({{"conflicting_flags",
-                          fmt::format("`--gpus` names the kinds of GPU, and so does `--{}`", key),
-                          {},
-                          {fmt::format("leave `--{}` out, or give `--gpus` a number", key)}}},
+      return add_errors({conflict(fmt::format("`--gpus` names the kinds of GPU, and so does `--{}`", key),
+                                  fmt::format("leave `--{}` out, or give `--gpus` a number", key))},
                         *word, reading.errors);
   Result<PooledCluster> read = read_pools(word->text, store);
   if (!read && word->text.find(',') == std::string::npos && take_counted(reading, "gpus", *word, store)) return;

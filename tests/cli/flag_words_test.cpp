@@ -91,14 +91,38 @@ const std::vector<Known> kWords = {
     {"--mxfp8", "", "--precision mxfp8"},
     {"--muon", "", "--optimizer muon"},
     {"--torchtitan", "", "--framework torchtitan"},
+    {"--max-target-length", "8192", "--seq 8192"},
+    {"--ntasks", "64", "--gpus 64"},
+    {"--max-tokens", "2T", "--tokens 2T"},
+    {"--deepspeed", "ds.json", "--from ds.json"},
+    {"--config-file", "train.yaml", "--from train.yaml"},
+    {"--offload-params", "", "--offload parameters"},
+    {"--use-megatron-fsdp", "", "--layout zero3"},
+    {"--remat", "full", "--layout recompute=full"},
+    {"--strategy", "ddp", "--layout zero0"},
+    {"--strategy", "deepspeed_stage_2", "--layout zero2"},
+    {"--sharding-strategy", "FULL_SHARD", "--layout zero3"},
+    {"--fsdp-sharding-strategy", "HYBRID_SHARD", "--layout zero3,shard8"},
 };
 
 /// Flags whose meaning takes a sentence, by kind.
-const char* const kSaidAlike[][3] = {
-    {"--lr", "--seed", "--lora-alpha"},           {"--epochs", "--max-steps", "--train-iters"},
-    {"--params", "--num-layers", "--vocab-size"}, {"--bandwidth", "--nics", "--instance"},
-    {"--vram", "--gpu-memory", "--memory-limit"}, {"--mfu", "--efficiency", "--utilization"},
-    {"--inference", "--serve", "--decode"}};
+const char* const kSaidAlike[][3] = {{"--lr", "--seed", "--lora-alpha"},
+                                     {"--epochs", "--max-steps", "--train-iters"},
+                                     {"--params", "--num-layers", "--vocab-size"},
+                                     {"--bandwidth", "--nics", "--instance"},
+                                     {"--vram", "--gpu-memory", "--memory-limit"},
+                                     {"--mfu", "--efficiency", "--utilization"},
+                                     {"--inference", "--serve", "--decode"},
+                                     {"--partition", "--master-addr", "--rdzv-backend"},
+                                     {"--dataset", "--train-file", "--num-workers"},
+                                     {"--output-dir", "--save-interval", "--report-to"},
+                                     {"--bits", "--quantization", "--load-in-8bit"},
+                                     {"--mesh", "--mesh-shape", "--device-mesh"},
+                                     {"--compile", "--use-liger-kernel", "--triton"},
+                                     {"--packing", "--sample-packing", "--group-by-length"},
+                                     {"--spot", "--region", "--cloud"},
+                                     {"--gres", "--gpus-per-task", "--gpu-ids"},
+                                     {"--swiglu", "--transformer-impl", "--rotary-base"}};
 
 /// Items of --layout with something else than commas between them, and words that no single flag says.
 const std::vector<std::pair<std::string, std::string>> kSpacing = {
@@ -222,6 +246,12 @@ TEST_CASE("nodes are counted by what is said of a node, and else a node of 8 is 
   CHECK(std::count(both.begin(), both.end(), "write `--gpus 8`") == 2);
   CHECK_FALSE(says(both, "for nodes of 8 GPUs"));
   CHECK(says(helps({"--model", "8b", "--nnodes", "2"}, 1), "for nodes of 8 GPUs"));
+}
+
+TEST_CASE("of numbers alone PyTorch's first sharding shards all and DeepSpeed's little: none is guessed") {
+  for (const char* flag : {"--strategy", "--sharding-strategy"})
+    for (const std::string& help : helps({"--model", "8b", "--gpus", "8", flag, "1"}, 1))
+      CHECK(help.find("zero1") == std::string::npos);
 }
 
 TEST_CASE("a flag is not taken for an axis") {

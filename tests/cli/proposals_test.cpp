@@ -126,8 +126,10 @@ TEST_CASE("a kind and a number of GPUs in any order are proposed as `--gpus` tak
       for (const std::string& typed :
            {fmt::format("{}x{}", count, name), fmt::format("{} {}", count, name), fmt::format("{}*{}", count, name),
             fmt::format("{} x {}", count, name), fmt::format("{}:{}", name, count), fmt::format("{} x{}", name, count),
-            fmt::format("{}x{}", name, count), fmt::format("{}-{}", count, name)}) {
+            fmt::format("{}x{}", name, count), fmt::format("{}-{}", count, name),
+            fmt::format("{} {} GPUs", count, name), fmt::format("{}x {}s", count, name)}) {
         CAPTURE(typed);
+        if (typed.ends_with("s") && load_gpu(name + "s", store)) continue;  // the L40S is no plural
         const std::optional<CountedGpus> read = counted_gpus(typed, store);
         REQUIRE(read);
         CHECK(read->gpus == count);
@@ -145,6 +147,11 @@ TEST_CASE("a kind and a number of GPUs in any order are proposed as `--gpus` tak
   }
   CHECK(follow({"--model", "1b", "--gpus", "h100x8"}, "--gpus") == "--gpus 8xh100-sxm");
   CHECK(follow({"--model", "1b", "--gpus", "h100:8"}, "--gpus") == "--gpus 8xh100-sxm");
+  CHECK(follow({"--model", "1b", "--gpus", "16 GPUs"}, "--gpus") == "--gpus 16");
+  CHECK(follow({"--model", "1b", "--gpus", "2*8"}, "--gpus") == "--gpus 16");
+  CHECK(follow({"--model", "1b", "--gpus", "2 nodes"}, "--gpus") == "--gpus 16");
+  CHECK(follow({"--model", "1b", "--gpus", "8x NVIDIA H100 80GB HBM3"}, "--gpus") == "--gpus 8xh100-sxm");
+  CHECK(follow({"--model", "1b", "--gpus", "8 H100s"}, "--gpus") == "--gpus 8xh100-sxm");
 }
 
 TEST_CASE("Cloud TPU's types count TensorCores up to v4 and for v5p, and chips of one core else") {
