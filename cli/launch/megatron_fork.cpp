@@ -54,6 +54,19 @@ void rollout_batch(MegatronArgs& args) {
            fmt::format("slime stops at a global batch that is not the {} of its rollouts", batch));
 }
 
+/// slime trains on prompts with their answers, whatever the length that Megatron was told, which nothing there uses:
+/// the longest of a rollout are counted.
+void rollout_length(MegatronArgs& args) {
+  constexpr std::string_view kAnswer = "rollout-max-response-len", kPrompt = "rollout-max-prompt-len",
+                             kBoth = "rollout-max-context-len";
+  constexpr std::int64_t kMost = 1 << 26;
+  const std::int64_t answer = args.integer(kAnswer, 0), prompt = args.integer(kPrompt, 0),
+                     most = args.integer(kBoth, 0);
+  if (answer < 1 || prompt < 0 || answer > kMost || prompt > kMost || most > kMost || args.has("seq-length")) return;
+  set(args, "seq-length", fmt::format("{}", most > 0 ? most : prompt + answer), most > 0 ? kBoth : kAnswer);
+  if (most < 1 && prompt < 1) unused(args, kAnswer, "prompts, whose length is not stated, are not counted");
+}
+
 void sequence_parallelism(MegatronArgs& args) {
   if (const std::int64_t ranks = args.integer("ds-sequence-parallel-size", 1); ranks > 1) {
     set(args, "context-parallel-size", fmt::format("{}", ranks), "ds-sequence-parallel-size");
@@ -170,6 +183,7 @@ void settle_forks(MegatronArgs& args) {
     if (!args.has("fp16")) args.given.try_emplace("bf16", MegatronValue{{}, ""});
     args.given.try_emplace("use-distributed-optimizer", MegatronValue{{}, ""});
     rollout_batch(args);
+    rollout_length(args);
   }
   early_names(args);
   no_experts(args);

@@ -195,6 +195,26 @@ TEST_CASE("slime's batch is what its rollouts give each step") {
   CHECK(names(job_of("d.sh", slime("--global-batch-size 512 --num-steps-per-rollout 4")).unused, "slime stops"));
 }
 
+TEST_CASE("slime's sequence is a prompt with its answer where no other length is stated") {
+  const auto seq = [](const std::string& more) {
+    return job_of("s.sh",
+                  "#!/bin/bash\nexport CUDA_DEVICE_MAX_CONNECTIONS=1\npython3 train.py --actor-num-nodes 1 "
+                  "--actor-num-gpus-per-node 8 --num-layers 28 --hidden-size 1024 --num-attention-heads 16 "
+                  "--ffn-hidden-size 3072 --max-position-embeddings 40960 --vocab-size 151936 --swiglu "
+                  "--micro-batch-size 1 --global-batch-size 64 " +
+                      more + "\n")
+        .training.value()
+        .seq;
+  };
+  for (const int answer : {1024, 8192, 16384}) {
+    const std::string words = fmt::format("--rollout-max-response-len {} ", answer);
+    CHECK(seq(words) == answer);
+    CHECK(seq(words + "--rollout-max-prompt-len 2048") == answer + 2048);
+    CHECK(seq(words + "--rollout-max-context-len 20480") == 20480);
+    CHECK(seq(words + "--seq-length 4096") == 4096);
+  }
+}
+
 TEST_CASE("verl's configuration inside a section of a tool that hands it on is read as by itself") {
   for (const char* engine : {"fsdp2", "megatron"}) {
     const std::string own =
