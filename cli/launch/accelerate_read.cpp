@@ -81,8 +81,9 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   Degrees d;
   d.nodes = std::max(1, facts.nodes);
   d.tp = builder.degree(kTp, 1);
-  constexpr std::string_view kOwnSp = "args.sequence_parallel_size";  // ms-swift's
-  const std::string_view sp = settings.states(kSp) || !settings.states(kOwnSp) ? kSp : kOwnSp;
+  std::string_view sp = kSp;
+  for (const std::string_view key : hugging_face::kUlysses)
+    if (!settings.states(sp) && settings.states(key)) sp = key;
   const int ulysses = builder.degree(sp, 1);
   d.cp = builder.degree(kCp, 1);
   if (!builder.plausible({d.cp, ulysses})) return {};

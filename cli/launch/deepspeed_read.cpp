@@ -125,10 +125,12 @@ Degrees read_degrees(JobBuilder& builder) {
   Degrees d;
   d.tp = std::max(1, builder.degree("ds.tensor_parallel.autotp_size", 1, 0));
   std::string_view ulysses = "ds.sequence_parallel_size";
-  for (const std::string_view key :
-       {"acc.parallelism_config.parallelism_config_sp_size", "acc.parallelism_config.parallelism_config_cp_size",
-        "args.sequence_parallel_size"})
+  const auto otherwise = [&](std::string_view key) {
     if (!builder.settings.states(ulysses) && builder.settings.states(key)) ulysses = key;
+  };
+  otherwise("acc.parallelism_config.parallelism_config_sp_size");
+  otherwise("acc.parallelism_config.parallelism_config_cp_size");
+  for (const std::string_view key : hugging_face::kUlysses) otherwise(key);
   constexpr std::string_view kRing = "args.ring_attn_size";  // OpenRLHF's, of keys and values that are gathered
   const bool ring = hugging_face::tool_of(builder.settings).batch > 0 && builder.settings.states(kRing);
   if (ring) ulysses = kRing;

@@ -141,7 +141,11 @@ void judge_unread(const Dialect& dialect, const DialectKeys& keys, Errors& error
                         {},
                         {the_nearest_is(near)}});
     } else if (slip || displaced || ((stands_with(known, section) || below(section)) && sounds_weighty(key) && !off)) {
-      weighty.add(key, value.where);
+      const std::string number = value.values.empty() ? "" : value.values.front();
+      if (states_degree(key, number))
+        errors.push_back(degree_not_read(value.where, key, number));
+      else
+        weighty.add(key, value.where);
     } else if (inside) {
       unread += (unread.empty() ? "" : ", ") + key;
     }

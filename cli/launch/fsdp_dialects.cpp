@@ -217,7 +217,7 @@ void name_unread(JobBuilder& builder, const FsdpDialect& dialect) {
         std::none_of(dialect.own.begin(), dialect.own.end(), starts) ||
         std::any_of(std::begin(kPlainEndings), std::end(kPlainEndings), ends) || !(half || sounds_weighty(key)))
       continue;
-    unread.add(key, setting.where());
+    if (!builder.refuses_degree(setting, key)) unread.add(key, setting.where());
   }
   unread.tell(builder.job.unused);
 }

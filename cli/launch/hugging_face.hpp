@@ -20,6 +20,10 @@ enum class Kind { DeepSpeed, Accelerate, Trainer, Axolotl, Torchtune, Factory, S
 /// whose arguments they are.
 [[nodiscard]] Result<Settings> settings_of(std::span<const LaunchSource> files);
 
+/// Arguments of tools that state ranks which share a sequence by Ulysses: ms-swift's, and ProLong's
+/// (training/trainer.py, distributed_attention.py).
+inline constexpr std::string_view kUlysses[] = {"args.sequence_parallel_size", "args.seq_parallel_size"};
+
 /// torchtune keeps weights, gradients and states in the one format of `dtype`.
 void train_as_torchtune(Training& training);
 

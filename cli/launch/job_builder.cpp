@@ -1,6 +1,7 @@
 // Shared by the readers and writers of torchtitan, DeepSpeed, accelerate and MaxText files.
 #include "cli/launch/job_builder.hpp"
 #include "cli/launch/megatron_model_facts.hpp"
+#include "cli/launch/unread.hpp"
 #include "cli/launch/weighty_names.hpp"
 
 #include <fmt/core.h>
@@ -146,15 +147,23 @@ void JobBuilder::unknown(std::span<const std::string_view> known, std::string_vi
       unknown_key(setting, std::string_view(setting.key).substr(0, setting.key.find('[')), known, verdict);
 }
 
+bool JobBuilder::refuses_degree(const Setting& setting, std::string_view key) {
+  if (!states_degree(key, setting.value)) return false;
+  errors.push_back(degree_not_read(setting.where(), key, setting.value));
+  return true;
+}
+
 void JobBuilder::unknown_key(const Setting& setting, std::string_view word, std::span<const std::string_view> known,
                              std::string_view verdict) {
   if (std::find(known.begin(), known.end(), word) != known.end() || ++unknown_ > kMostTold) return;
   const std::string near = nearest_name(word, known);
   std::string text = fmt::format("{}: `{}` {}{}", setting.where(), yaml::printable(word), verdict,
                                  near.empty() ? "" : fmt::format("; the nearest name is `{}`", near));
-  const bool slip = is_slip(word, known);
+  const bool slip = is_slip(word, known), silent = verdict.ends_with("silence"),
+             stops = verdict.ends_with("stops there");
+  if (!silent && !stops && refuses_degree(setting, word)) return;
   const bool off = setting.items.empty() && switched_off(setting.value);
-  if (verdict.ends_with("stops there") || slip || (sounds_weighty(word) && !off && !verdict.ends_with("silence")))
+  if (stops || slip || (sounds_weighty(word) && !off && !silent))
     unmodelled("unknown_key", std::move(text));
   else
     note("unknown_key", std::move(text));

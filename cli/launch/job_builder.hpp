@@ -54,11 +54,14 @@ class JobBuilder {
   /// GPUs as a key of the file states them, over what launchers do.
   void gpus(std::int64_t count, std::string_view key);
   /// Keys that nobody asked for and that are not among `known`, one by one, with the nearest known name: as not used
-  /// where the tool stops there, the name is a slip of a known one or sounds as if it weighed; else as a note.
+  /// where the tool stops there, the name is a slip of a known one or sounds as if it weighed; else as a note. Degrees
+  /// are mistakes, except where the tool stops at them or passes over them in silence.
   void unknown(std::span<const std::string_view> known, std::string_view verdict);
   /// Judges one key, or the `word` in it that is in question.
   void unknown_key(const Setting& setting, std::string_view word, std::span<const std::string_view> known,
                    std::string_view verdict);
+  /// A key that nobody asked for and that splits the job over ranks is a mistake; false: it is no such key.
+  bool refuses_degree(const Setting& setting, std::string_view key);
   /// The job, or every mistake found.
   Result<LaunchJob> finish();
 

@@ -382,7 +382,6 @@ void name_unread(JobBuilder& builder) {
            "use_asft_loss use_eaft_loss";
   });
   const auto switches = [&](std::string_view key) {
-    key.remove_prefix(5);
     return tool == "llama-factory" && key.starts_with("use_") &&
            std::find(std::begin(kHarmless), std::end(kHarmless), key) == std::end(kHarmless);
   };
@@ -391,8 +390,9 @@ void name_unread(JobBuilder& builder) {
     const std::string_view key = setting.key;
     if (!key.starts_with("args.") || builder.settings.asked(setting)) continue;
     if (!setting.list && switched_off(setting.value)) continue;
-    if (!switches(key) && !sounds_weighty(key) && !is_slip(key, asked) && !is_slip(key.substr(5), own)) continue;
-    unread.add(shown_key(key), setting.where());
+    if (builder.refuses_degree(setting, shown_key(key))) continue;
+    if (switches(key.substr(5)) || sounds_weighty(key) || is_slip(key, asked) || is_slip(key.substr(5), own))
+      unread.add(shown_key(key), setting.where());
   }
   unread.tell(builder.job.unused, "these arguments");
 }

@@ -20,4 +20,7 @@ class Unread {
   std::string names_{}, where_{};
 };
 
+/// That nothing here reads a degree which a file states: the job is split in another way than an answer without it.
+[[nodiscard]] Error degree_not_read(std::string_view where, std::string_view key, std::string_view value);
+
 }  // namespace plan

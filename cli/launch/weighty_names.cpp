@@ -123,6 +123,26 @@ bool sounds_weighty(std::string_view key) {
   return holds_any(last, kWeighty) && !holds_any(last, kOther) && !holds_any(name, kElsewhere);
 }
 
+bool states_degree(std::string_view key, std::string_view value) {
+  // The first parts say what is split, the second that a number of ranks follows.
+  constexpr std::string_view kSplit[] = {"parallel", "ulysses", "ring_attn"};
+  constexpr std::string_view kRanks[] = {"_size", "_degree", "_dim", "_world_size", "parallelism", "parallel"};
+  constexpr std::string_view kShort[] = {"tp_size",   "pp_size",   "cp_size",   "ep_size",   "sp_size",
+                                         "tp_degree", "pp_degree", "cp_degree", "ep_degree", "sp_degree"};
+  if (value.size() > 6 || value.find_first_not_of("0123456789") != std::string_view::npos || value.empty() ||
+      value.find_first_not_of("0") == std::string_view::npos || value == "1")
+    return false;
+  std::string name = lowered(std::string(key));
+  std::replace(name.begin(), name.end(), '-', '_');
+  const std::string last(last_part(name));
+  const auto ends = [&](std::string_view ending) { return last.ends_with(ending); };
+  const bool degree = std::any_of(std::begin(kShort), std::end(kShort), ends) ||
+                      (holds_any(last, kSplit) && std::any_of(std::begin(kRanks), std::end(kRanks), ends));
+  const bool copies = last.starts_with("dp_") ||
+                      (last.find("data_parallel") != std::string::npos && last.find("shard") == std::string::npos);
+  return degree && !copies && !holds_any(last, kOther) && !holds_any(name, kElsewhere);
+}
+
 bool switched_off(std::string_view value) {
   const std::string word = lowered(std::string(value));
   return word.empty() || word == "false" || word == "none" || word == "null" || word == "0" || word == "~" ||

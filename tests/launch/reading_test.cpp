@@ -359,8 +359,13 @@ TEST_CASE("what attention keeps, what is trained beside adapters and how sequenc
   CHECK(names(job("--use_peft --lora_r 8 --modules_to_save embed_tokens,lm_head").unused, "modules_to_save"));
   CHECK(job("--use_peft --lora_r 8 --modules_to_save null").unused.empty());
   CHECK(names(job("--torch_compile True").unused, "torch.compile"));
-  for (const char* flag : {"ulysses_degree", "sp_size", "ring_attn_size", "my_cp_size"})
-    CHECK_MESSAGE(names(job(std::string("--") + flag + " 4").unused, flag), flag);
+  for (const char* flag : {"ulysses_degree", "sp_size", "ring_attn_size", "my_cp_size"}) {
+    CHECK_MESSAGE(names(job(std::string("--") + flag + " four").unused, flag), flag);
+    CHECK(error_of("run.sh",
+                   "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen3-8B "
+                   "--per_device_train_batch_size 2 --bf16 true --" +
+                       std::string(flag) + " 4\n") == "degree_not_read");
+  }
 }
 
 TEST_CASE("all arguments of Megatron-LM may stand in the file of --yaml-cfg") {

@@ -1,5 +1,6 @@
 // What nothing reads and may weigh is told once, with its place, and in the same words whichever tool's file it is in.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <vector>
@@ -50,6 +51,51 @@ TEST_CASE("a key that may weigh is told with its line and in backticks by every 
       CHECK(note.text.back() == '`');
     }
     CHECK(told);
+  }
+}
+
+TEST_CASE("a degree that no reader knows is refused in every tool's file, and copies and switches are not") {
+  const auto swift = [](const std::string& words) {
+    return "NPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-8B --per_device_train_batch_size 1 --max_length 4096 "
+           "--torch_dtype bfloat16 --gradient_accumulation_steps 1 " +
+           words + "\n";
+  };
+  const auto torch = [](const std::string& words) {
+    return "torchrun --nproc_per_node 8 train.py --model_name_or_path meta-llama/Meta-Llama-3-8B --bf16 "
+           "--per_device_train_batch_size 1 --max_length 4096 --gradient_accumulation_steps 1 "
+           "--fsdp \"full_shard auto_wrap\" " +
+           words + "\n";
+  };
+  for (const char* name : {"pipeline_parallel_degree", "pipe_parallel_size", "my_tensor_parallel_size",
+                           "hybrid_tp_size", "ring_parallel_size", "stage_pp_degree"})
+    for (const std::string& text : {swift(fmt::format("--{} 4", name)), torch(fmt::format("--{} 4", name))}) {
+      CAPTURE(text);
+      const Result<LaunchJob> job = Files().read("train.sh", text, on(8));
+      REQUIRE_FALSE(job.has_value());
+      CHECK(job.error().front().code == "degree_not_read");
+      CHECK(job.error().front().message.find(fmt::format("`{}`", name)) != std::string::npos);
+    }
+  for (const char* words : {"--pipeline_parallel_degree 1", "--data_parallel_size 8", "--vllm_tensor_parallel_size 2",
+                            "--tokenizers_parallelism 4", "--eval_parallel_size 4"})
+    CHECK(Files().read("train.sh", torch(words), on(8)).has_value());
+}
+
+TEST_CASE("ranks that share a sequence are read by each tool's name for them") {
+  for (const char* name : {"sequence_parallel_size", "seq_parallel_size"}) {
+    const LaunchJob job =
+        job_of("train.sh",
+               fmt::format("torchrun --nproc_per_node 8 -m training.train_language_model --model_name "
+                           "meta-llama/Meta-Llama-3-8B --bf16 --per_device_train_batch_size 1 "
+                           "--gradient_accumulation_steps 16 --fsdp auto_wrap "
+                           "--per_device_max_tokens 65536 --{} 4\n",
+                           name),
+               on(8));
+    CAPTURE(std::string(name));
+    CHECK(job.fixed.cp == 4);
+    CHECK(job.fixed.cp_kind == CpKind::Ulysses);
+    CHECK(job.fixed.dp == 2);
+    CHECK(job.training.value().seq == 65536);
+    CHECK(job.training.value().global_batch == 32);
   }
 }
 
