@@ -114,6 +114,8 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
     const bool rotate = settings.text(kCpStrategy).value_or("allgather") == "alltoall";
     const CpKind kind = ulysses > 1 ? CpKind::Ulysses : rotate ? CpKind::Ring : CpKind::AllGather;
     builder.fix(&Fixed::cp_kind, kind, name(kind), ulysses > 1 ? sp : kCpStrategy);
+    // Attention of the tool's own: accelerate's rules know Ulysses under DeepSpeed alone.
+    if (ulysses > 1 && sp != kSp) builder.job.framework = Framework::Any;
   }
   if (d.dp) builder.fix(&Fixed::dp, *d.dp, grid ? kShard : kProcesses);
   for (const auto axis : {&Fixed::pp, &Fixed::vp}) builder.fix(axis, 1, "");

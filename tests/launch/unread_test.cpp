@@ -93,6 +93,7 @@ TEST_CASE("ranks that share a sequence are read by each tool's name for them") {
     CAPTURE(std::string(name));
     CHECK(job.fixed.cp == 4);
     CHECK(job.fixed.cp_kind == CpKind::Ulysses);
+    CHECK(job.framework == Framework::Any);  // accelerate itself lacks it
     CHECK(job.fixed.dp == 2);
     CHECK(job.training.value().seq == 65536);
     CHECK(job.training.value().global_batch == 32);
