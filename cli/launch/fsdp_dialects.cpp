@@ -78,7 +78,7 @@ void read_axes(JobBuilder& builder, const FsdpDialect& dialect) {
   builder.fix(&Fixed::etp, builder.job.model && builder.job.model->moe() && ep == 1 ? tp : 1, "");
   const bool sp = tp > 1 && on(builder.settings, dialect.sp);
   builder.fix(&Fixed::sequence_parallel, sp, sp ? "on" : "off", dialect.sp);
-  const bool alone = builder.job.gpus > 0 && builder.job.gpus <= tp * cp;  // nobody to share the weights with
+  const bool alone = builder.job.gpus > 0 && builder.job.gpus <= tp;  // ranks of a sequence share weights, too
   const std::string_view reshard = stated(builder.settings, dialect.reshard);
   builder.fix(&Fixed::zero, builder.job.gpus == 1 || alone ? 0 : on(builder.settings, reshard, true) ? 3 : 2, reshard);
   // accelerate's rules know neither such splits nor experts of a rank.

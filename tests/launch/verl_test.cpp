@@ -195,6 +195,24 @@ TEST_CASE("slime's batch is what its rollouts give each step") {
   CHECK(names(job_of("d.sh", slime("--global-batch-size 512 --num-steps-per-rollout 4")).unused, "slime stops"));
 }
 
+TEST_CASE("ranks that share a sequence shard the weights, though no other replica does") {
+  for (const int gpus : {1, 2, 4, 8}) {
+    const LaunchJob job = job_of("s.sh", fmt::format("python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo "
+                                                     "data.train_batch_size=16 data.max_prompt_length=512 "
+                                                     "data.max_response_length=512 "
+                                                     "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct "
+                                                     "actor_rollout_ref.actor.strategy=fsdp "
+                                                     "actor_rollout_ref.actor.ppo_mini_batch_size=16 "
+                                                     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 "
+                                                     "actor_rollout_ref.actor.ulysses_sequence_parallel_size={0} "
+                                                     "trainer.n_gpus_per_node={0} trainer.nnodes=1\n",
+                                                     gpus));
+    CAPTURE(gpus);
+    CHECK(job.fixed.cp == gpus);
+    CHECK(job.fixed.zero == (gpus == 1 ? 0 : 3));
+  }
+}
+
 TEST_CASE("slime's sequence is a prompt with its answer where no other length is stated") {
   const auto seq = [](const std::string& more) {
     return job_of("s.sh",
