@@ -204,6 +204,20 @@ void read_switches(JobBuilder& builder, const FsdpDialect& dialect) {
   for (const CountedAs& row : dialect.counted) tell_counted_as(builder, row);
 }
 
+/// Is a key in the section of an engine that does not train the model? verl's files state all of them.
+bool of_another_engine(JobBuilder& builder, const FsdpDialect& dialect, std::string_view key) {
+  for (const std::string_view engine : {"megatron", "mindspeed", "torchtitan", "automodel", "veomni"}) {
+    const std::size_t at = key.find(engine);
+    const bool section =
+        at != std::string_view::npos && at > 0 && key[at - 1] == '.' && key.substr(at + engine.size()).starts_with('.');
+    const auto trains = [&](std::string_view stated) {
+      return !stated.empty() && lowered(builder.settings.text(stated).value_or("")) == engine;
+    };
+    if (section) return std::none_of(std::begin(dialect.engine), std::end(dialect.engine), trains);
+  }
+  return false;
+}
+
 /// Keys of the trained model's sections that nobody asked for and that sound as if they weighed.
 void name_unread(JobBuilder& builder, const FsdpDialect& dialect) {
   Unread unread;
@@ -217,7 +231,8 @@ void name_unread(JobBuilder& builder, const FsdpDialect& dialect) {
         std::none_of(dialect.own.begin(), dialect.own.end(), starts) ||
         std::any_of(std::begin(kPlainEndings), std::end(kPlainEndings), ends) || !(half || sounds_weighty(key)))
       continue;
-    if (!builder.refuses_degree(setting, key)) unread.add(key, setting.where());
+    if (of_another_engine(builder, dialect, key) || !builder.refuses_degree(setting, key))
+      unread.add(key, setting.where());
   }
   unread.tell(builder.job.unused);
 }

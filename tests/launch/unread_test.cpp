@@ -80,6 +80,25 @@ TEST_CASE("a degree that no reader knows is refused in every tool's file, and co
     CHECK(Files().read("train.sh", torch(words), on(8)).has_value());
 }
 
+TEST_CASE("degrees of verl's engines are refused where that engine trains, and say nothing where another does") {
+  for (const char* engine : {"torchtitan", "automodel", "mindspeed"})
+    for (const char* trains : {"fsdp", "fsdp2", engine}) {
+      const Result<LaunchJob> job = Files().read(
+          "s.sh",
+          fmt::format("python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=16 "
+                      "data.max_prompt_length=512 data.max_response_length=512 "
+                      "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.actor.strategy={} "
+                      "actor_rollout_ref.actor.ppo_mini_batch_size=16 "
+                      "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 "
+                      "actor_rollout_ref.actor.{}.tensor_parallel_size=4 trainer.n_gpus_per_node=8 trainer.nnodes=1\n",
+                      trains, engine));
+      CAPTURE(std::string(engine));
+      CAPTURE(std::string(trains));
+      CHECK(job.has_value() == (std::string(trains) != engine));
+      if (!job) CHECK(job.error().front().code == "degree_not_read");
+    }
+}
+
 TEST_CASE("ranks that share a sequence are read by each tool's name for them") {
   for (const char* name : {"sequence_parallel_size", "seq_parallel_size"}) {
     const LaunchJob job =
