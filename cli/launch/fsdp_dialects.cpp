@@ -231,7 +231,8 @@ void name_unread(JobBuilder& builder, const FsdpDialect& dialect) {
         std::none_of(dialect.own.begin(), dialect.own.end(), starts) ||
         std::any_of(std::begin(kPlainEndings), std::end(kPlainEndings), ends) || !(half || sounds_weighty(key)))
       continue;
-    if (of_another_engine(builder, dialect, key) || !builder.refuses_degree(setting, key))
+    // The engine's own name for the ranks of a sequence means nothing beside the actor's.
+    if (key == dialect.engine_cp || of_another_engine(builder, dialect, key) || !builder.refuses_degree(setting, key))
       unread.add(key, setting.where());
   }
   unread.tell(builder.job.unused);

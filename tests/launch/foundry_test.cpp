@@ -58,7 +58,8 @@ TEST_CASE("llm-foundry's YAML states its model by sizes, batches and sharding") 
   CHECK(guesses(with("microbatch_size: 8", "microbatch_size: auto"), "micro_batch"));
   CHECK(names(with("mixed_precision: PURE", "mixed_precision: FULL").unused, "FULL"));
   CHECK(names(with("  limit_all", "  activation_cpu_offload: true\n  limit_all").unused, "host"));
-  CHECK(names(with("precision: amp", "tp_parallel_degree: 4\nprecision: amp").unused, "tp_parallel_degree"));
+  CHECK(error_of("m.yaml", replaced(kFoundry, "precision: amp", "tp_parallel_degree: 4\nprecision: amp"), on(64)) ==
+        "degree_not_read");
   CHECK(error_of("m.yaml", replaced(kFoundry, "amp_bf16", "bf17"), on(64)) == "wrong_value");
   CHECK(error_of("m.yaml", replaced(kFoundry, "FULL_SHARD", "SOME_SHARD"), on(64)) == "wrong_value");
 }
