@@ -64,13 +64,13 @@ BytesPerSecond network_rate(const Cluster& cluster, std::size_t tier, double dom
 double ceil_div(int a, int b) { return static_cast<double>((a + b - 1) / b); }
 
 /// Network part of a group that spans `domains` scale-up domains.
-struct Span {
+struct DomainSpan {
   int inside = 1;  ///< members per domain
   double domains = 1;
   bool crosses() const { return domains > 1; }
 };
 
-Span span_of(const Cluster& cluster, Group group) {
+DomainSpan span_of(const Cluster& cluster, Group group) {
   const int inside = group.inside(std::max(1, cluster.scale_up_size()));
   return {inside, ceil_div(group.size, inside)};
 }
@@ -164,7 +164,7 @@ CollectiveLaw slice_law(const Cluster& cluster, const Torus& torus, Collective o
 
 /// Between slices XLA goes by levels: inside each, over the network with every chip's own share, inside again.
 CollectiveLaw between_slices(const Cluster& cluster, const Torus& torus, Collective op, RealBytes bytes, Group group,
-                             Span span) {
+                             DomainSpan span) {
   const bool exchange = op == Collective::AllToAll;
   const double remote = exchange ? all_to_all_seconds_per_byte(cluster, group, span.domains)
                                  : ring_seconds_per_byte(cluster, op, group, span.domains);
@@ -185,7 +185,7 @@ struct Timed {
 
 Timed timed(const CollectiveLaw& law) { return {law, law.time()}; }
 
-Timed timed_network_law(const Cluster& cluster, Collective op, RealBytes bytes, Group group, Span span) {
+Timed timed_network_law(const Cluster& cluster, Collective op, RealBytes bytes, Group group, DomainSpan span) {
   if (const Torus* torus = slice_in(cluster)) return timed(between_slices(cluster, *torus, op, bytes, group, span));
   const CollectiveFit local = scale_up_fit(cluster.gpu, op, std::max(2, span.inside));
   const double local_rate = local.busbw.value;
@@ -211,7 +211,7 @@ Timed timed_network_law(const Cluster& cluster, Collective op, RealBytes bytes, 
   return tree.time < ring.time ? tree : ring;
 }
 
-CollectiveLaw network_law(const Cluster& cluster, Collective op, RealBytes bytes, Group group, Span span) {
+CollectiveLaw network_law(const Cluster& cluster, Collective op, RealBytes bytes, Group group, DomainSpan span) {
   return timed_network_law(cluster, op, bytes, group, span).law;
 }
 
@@ -221,7 +221,7 @@ int reach(int stride, int ranks) { return std::max(2, ranks) * std::max(1, strid
 double domains_of(const NetworkCurve& curve) { return ceil_div(curve.fit.ranks, std::max(1, curve.inside)); }
 
 /// The measured curve of `op` with as many members per domain, of the nearest number of domains; null if none.
-const NetworkCurve* nearest_curve(const Cluster& cluster, Collective op, Span span) {
+const NetworkCurve* nearest_curve(const Cluster& cluster, Collective op, DomainSpan span) {
   const NetworkCurve* nearest = nullptr;
   const auto distance = [&](const NetworkCurve& c) { return std::abs(std::log(domains_of(c) / span.domains)); };
   for (const NetworkCurve& curve : cluster.network)
@@ -233,8 +233,8 @@ const NetworkCurve* nearest_curve(const Cluster& cluster, Collective op, Span sp
 /// The measured curve where this very group was measured; elsewhere NCCL's law, scaled by what the nearest measured
 /// number of domains reached of it (plan-measuring(7) 2.3: NCCL's shape, never its constants, wherever one measurement
 /// exists).
-Seconds network_time(const Cluster& cluster, Collective op, RealBytes bytes, Group group, Span span) {
-  const auto law = [&](Group of, Span s) { return timed_network_law(cluster, op, bytes, of, s).time; };
+Seconds network_time(const Cluster& cluster, Collective op, RealBytes bytes, Group group, DomainSpan span) {
+  const auto law = [&](Group of, DomainSpan s) { return timed_network_law(cluster, op, bytes, of, s).time; };
   const NetworkCurve* curve = nearest_curve(cluster, op, span);
   if (curve == nullptr) return law(group, span);
   const int ranks = curve->fit.ranks;
@@ -249,14 +249,14 @@ Seconds CollectiveLaw::time() const { return message_law<double>(*this, transfer
 
 Seconds collective_time(const Cluster& cluster, Collective op, RealBytes bytes, Group group) {
   if (group.size <= 1 || bytes.value <= 0) return Seconds(0);
-  const Span span = span_of(cluster, group);
+  const DomainSpan span = span_of(cluster, group);
   if (span.crosses()) return network_time(cluster, op, bytes, group, span);
   if (const Torus* torus = slice_in(cluster)) return slice_law(cluster, *torus, op, bytes, group).time();
   return scale_up_time(cluster.gpu, op, bytes, group.size) + Seconds(stated_inside(cluster, op, group.size));
 }
 
 CollectiveLaw collective_law(const Cluster& cluster, Collective op, RealBytes bytes, Group group) {
-  const Span span = span_of(cluster, group);
+  const DomainSpan span = span_of(cluster, group);
   if (span.crosses()) return network_law(cluster, op, bytes, group, span);
   if (const Torus* torus = slice_in(cluster)) return slice_law(cluster, *torus, op, bytes, group);
   const CollectiveFit fit = scale_up_fit(cluster.gpu, op, group.size);

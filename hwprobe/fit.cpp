@@ -18,7 +18,9 @@ constexpr std::size_t kSizesToFreeP = 8;
 constexpr int kIterations = 200;
 
 /// Weight of a residual under the soft-L1 loss 2 c^2 (sqrt(1 + (r/c)^2) - 1).
-double weight(double residual) { return 1 / std::sqrt(1 + residual * residual / (kSoftL1Scale * kSoftL1Scale)); }
+double residual_weight(double residual) {
+  return 1 / std::sqrt(1 + residual * residual / (kSoftL1Scale * kSoftL1Scale));
+}
 
 double loss(const Eigen::VectorXd& residuals) {
   double sum = 0;
@@ -45,7 +47,7 @@ Eigen::VectorXd minimise(const Residuals& residuals, Eigen::VectorXd x) {
   double best = loss(r);
   for (int iteration = 0; iteration < kIterations && damping < 1e12; ++iteration) {
     const Eigen::MatrixXd j = jacobian(residuals, x, r);
-    const Eigen::VectorXd w = r.unaryExpr(&weight);
+    const Eigen::VectorXd w = r.unaryExpr(&residual_weight);
     Eigen::MatrixXd normal = j.transpose() * w.asDiagonal() * j;
     normal.diagonal() += damping * (normal.diagonal().array() + 1e-9).matrix();
     const Eigen::VectorXd step = normal.ldlt().solve(-(j.transpose() * w.asDiagonal() * r));

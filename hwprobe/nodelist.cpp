@@ -25,7 +25,7 @@ bool digits(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-std::uint64_t number(std::string_view text) {
+std::uint64_t digits_of(std::string_view text) {
   std::uint64_t value = 0;
   for (const char c : text) value = value * 10 + static_cast<std::uint64_t>(c - '0');
   return value;
@@ -37,7 +37,7 @@ Result<std::vector<std::string>> expand_range(std::string_view range) {
   const std::string_view low = range.substr(0, dash);
   const std::string_view high = dash == std::string_view::npos ? low : range.substr(dash + 1);
   if (!digits(low) || !digits(high)) return bad(range, "a range is two numbers");
-  const std::uint64_t first = number(low), last = number(high);
+  const std::uint64_t first = digits_of(low), last = digits_of(high);
   if (last < first) return bad(range, "the range runs backwards");
   if (last - first >= kMostNames) return bad(range, "more than 65536 names");
   std::vector<std::string> texts;

@@ -13,7 +13,7 @@
 namespace plan {
 namespace {
 
-using Device = struct nvmlDevice_st*;
+using NvmlDevice = struct nvmlDevice_st*;
 
 // Layouts of nvml.h; only what is read is named.
 struct PciInfo {
@@ -79,33 +79,33 @@ struct Nvml::Table {
   int (*driver_version)(char*, unsigned) = nullptr;
   int (*cuda_version)(int*) = nullptr;
   int (*count)(unsigned*) = nullptr;
-  int (*handle)(unsigned, Device*) = nullptr;
-  int (*device_name)(Device, char*, unsigned) = nullptr;
-  int (*uuid)(Device, char*, unsigned) = nullptr;
-  int (*memory)(Device, MemoryInfo*) = nullptr;
-  int (*pci)(Device, PciInfo*) = nullptr;
-  int (*capability)(Device, int*, int*) = nullptr;
-  int (*link_gen)(Device, unsigned*) = nullptr;
-  int (*link_width)(Device, unsigned*) = nullptr;
-  int (*link_gen_max)(Device, unsigned*) = nullptr;
-  int (*link_width_max)(Device, unsigned*) = nullptr;
-  int (*nvlink_state)(Device, unsigned, int*) = nullptr;
-  int (*mig_mode)(Device, unsigned*, unsigned*) = nullptr;
-  int (*utilisation)(Device, Utilisation*) = nullptr;
-  int (*processes)(Device, unsigned*, void*) = nullptr;
-  int (*clock)(Device, int, unsigned*) = nullptr;
-  int (*reasons)(Device, unsigned long long*) = nullptr;
-  int (*power)(Device, unsigned*) = nullptr;
-  int (*temperature)(Device, int, unsigned*) = nullptr;
-  int (*ancestor)(Device, Device, int*) = nullptr;
-  int (*fabric)(Device, FabricInfo*) = nullptr;
+  int (*handle)(unsigned, NvmlDevice*) = nullptr;
+  int (*device_name)(NvmlDevice, char*, unsigned) = nullptr;
+  int (*uuid)(NvmlDevice, char*, unsigned) = nullptr;
+  int (*memory)(NvmlDevice, MemoryInfo*) = nullptr;
+  int (*pci)(NvmlDevice, PciInfo*) = nullptr;
+  int (*capability)(NvmlDevice, int*, int*) = nullptr;
+  int (*link_gen)(NvmlDevice, unsigned*) = nullptr;
+  int (*link_width)(NvmlDevice, unsigned*) = nullptr;
+  int (*link_gen_max)(NvmlDevice, unsigned*) = nullptr;
+  int (*link_width_max)(NvmlDevice, unsigned*) = nullptr;
+  int (*nvlink_state)(NvmlDevice, unsigned, int*) = nullptr;
+  int (*mig_mode)(NvmlDevice, unsigned*, unsigned*) = nullptr;
+  int (*utilisation)(NvmlDevice, Utilisation*) = nullptr;
+  int (*processes)(NvmlDevice, unsigned*, void*) = nullptr;
+  int (*clock)(NvmlDevice, int, unsigned*) = nullptr;
+  int (*reasons)(NvmlDevice, unsigned long long*) = nullptr;
+  int (*power)(NvmlDevice, unsigned*) = nullptr;
+  int (*temperature)(NvmlDevice, int, unsigned*) = nullptr;
+  int (*ancestor)(NvmlDevice, NvmlDevice, int*) = nullptr;
+  int (*fabric)(NvmlDevice, FabricInfo*) = nullptr;
 
   template <class F>
   void find(F& function, const char* name) {
     function = reinterpret_cast<F>(dlsym(library, name));
   }
-  Device device(int index) const {
-    Device d = nullptr;
+  NvmlDevice device(int index) const {
+    NvmlDevice d = nullptr;
     return handle != nullptr && handle(static_cast<unsigned>(index), &d) == kSuccess ? d : nullptr;
   }
   ~Table() {
@@ -146,12 +146,12 @@ struct Nvml::Table {
 namespace {
 
 /// A number that a function of the driver writes; 0 where it cannot.
-int ask(int (*function)(Device, unsigned*), Device device) {
+int ask(int (*function)(NvmlDevice, unsigned*), NvmlDevice device) {
   unsigned value = 0;
   return function != nullptr && function(device, &value) == kSuccess ? static_cast<int>(value) : 0;
 }
 
-std::string ask_text(int (*function)(Device, char*, unsigned), Device device) {
+std::string ask_text(int (*function)(NvmlDevice, char*, unsigned), NvmlDevice device) {
   char text[96] = {};
   return function != nullptr && function(device, text, sizeof text) == kSuccess ? std::string(text) : std::string();
 }
@@ -160,7 +160,7 @@ std::string ask_text(int (*function)(Device, char*, unsigned), Device device) {
 
 GpuFacts Nvml::Table::facts(int index) const {
   GpuFacts gpu{.index = index};
-  const Device d = device(index);
+  const NvmlDevice d = device(index);
   if (d == nullptr) return gpu;
   gpu.name = ask_text(device_name, d);
   gpu.uuid = ask_text(uuid, d);
@@ -239,7 +239,7 @@ std::vector<GpuFacts> Nvml::gpus() const {
 
 GpuPulse Nvml::pulse(int gpu) const {
   GpuPulse now;
-  const Device d = table_->device(gpu);
+  const NvmlDevice d = table_->device(gpu);
   if (d == nullptr) return now;
   unsigned value = 0;
   if (table_->clock != nullptr && table_->clock(d, kClockSm, &value) == kSuccess) now.sm_mhz = value;
@@ -254,7 +254,7 @@ GpuPulse Nvml::pulse(int gpu) const {
 
 std::string Nvml::path(int a, int b) const {
   int level = 0;
-  const Device first = table_->device(a), second = table_->device(b);
+  const NvmlDevice first = table_->device(a), second = table_->device(b);
   if (first == nullptr || second == nullptr || table_->ancestor == nullptr) return {};
   return table_->ancestor(first, second, &level) == kSuccess ? path_word(level) : std::string();
 }

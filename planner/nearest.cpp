@@ -31,7 +31,7 @@ std::string gib(RealBytes bytes) { return fmt::format("{:.1f} GiB", bytes.value 
 
 /// What suggestions may cost, in grids of (tp, cp, pp) that are looked at: counted and not timed, so that the same
 /// request gets the same answer on every machine. A family that is searched takes as long as some hundred grids.
-struct Work {
+struct Looks {
   static constexpr std::int64_t kFamily = 250, kMostFamilies = 1500;  ///< the latter in one search
   std::int64_t left = 1'500'000;
 
@@ -39,7 +39,7 @@ struct Work {
   std::int64_t families() const { return std::clamp<std::int64_t>(left / kFamily, 0, kMostFamilies); }
 };
 
-bool has_legal(const Problem& problem, Tally& tally, Work& work) {
+bool has_legal(const Problem& problem, Tally& tally, Looks& work) {
   if (problem.fixed.recompute)  // its rules read nothing else of a layout
     if (const int rule = broken_rule(problem, *problem.fixed.recompute); rule >= 0) {
       tally.reject(rule, 1);
@@ -56,7 +56,7 @@ bool has_legal(const Problem& problem, Tally& tally, Work& work) {
   return found;
 }
 
-bool has_legal(const Problem& problem, Work& work) {
+bool has_legal(const Problem& problem, Looks& work) {
   Tally tally;
   return has_legal(problem, tally, work);
 }
@@ -68,7 +68,7 @@ struct Suggestion {
 };
 
 /// `free`: with what the search may turn on by itself.
-std::optional<Suggestion> tried(const ChangedJob& change, Work& work, bool free = false) {
+std::optional<Suggestion> tried(const ChangedJob& change, Looks& work, bool free = false) {
   if (!has_legal(change.problem, work)) return std::nullopt;
   Problem problem = change.problem;
   problem.top = 1, problem.pareto = false;
@@ -106,7 +106,7 @@ std::vector<std::int64_t> nearest_values(std::int64_t value, std::int64_t step, 
   return found;
 }
 
-std::vector<ChangedJob> other_gpu_counts(const Problem& problem, Work& work) {
+std::vector<ChangedJob> other_gpu_counts(const Problem& problem, Looks& work) {
   std::vector<ChangedJob> changes;
   const auto legal = [&](std::int64_t gpus) {
     return work.left > 0 && has_legal(with_gpus(problem, static_cast<int>(gpus)).problem, work);
@@ -122,14 +122,14 @@ std::vector<ChangedJob> other_gpu_counts(const Problem& problem, Work& work) {
 }
 
 /// Too big: more GPUs, doubling until something fits.
-std::optional<Suggestion> more_gpus(const Problem& problem, Work& work) {
+std::optional<Suggestion> more_gpus(const Problem& problem, Looks& work) {
   std::int64_t gpus = problem.gpus;
   for (int i = 0; i < 12 && gpus <= 1 << 21 && work.left > 0; ++i)
     if (auto line = tried(with_gpus(problem, static_cast<int>(gpus *= 2)), work)) return line;
   return std::nullopt;
 }
 
-std::vector<ChangedJob> other_batches(const Problem& problem, Work& work) {
+std::vector<ChangedJob> other_batches(const Problem& problem, Looks& work) {
   std::vector<ChangedJob> changes;
   const auto legal = [&](std::int64_t batch) {
     return work.left > 0 && has_legal(with_batch(problem, batch).problem, work);
@@ -140,7 +140,7 @@ std::vector<ChangedJob> other_batches(const Problem& problem, Work& work) {
   return changes;
 }
 
-std::vector<ChangedJob> other_sequences(const Problem& problem, Work& work) {
+std::vector<ChangedJob> other_sequences(const Problem& problem, Looks& work) {
   const std::int64_t step = 2ll * problem.fixed.cp.value_or(1) * problem.fixed.tp.value_or(1);
   std::vector<ChangedJob> changes;
   const auto with_seq = [&](std::int64_t seq) {
@@ -153,7 +153,7 @@ std::vector<ChangedJob> other_sequences(const Problem& problem, Work& work) {
   return changes;
 }
 
-void suggest(Error& error, const std::vector<ChangedJob>& changes, Work& work) {
+void suggest(Error& error, const std::vector<ChangedJob>& changes, Looks& work) {
   for (const ChangedJob& change : changes) {
     if (error.help.size() >= kSuggestions || work.left <= 0) return;
     if (auto found = tried(change, work)) error.help.push_back(std::move(found->line));
@@ -162,7 +162,7 @@ void suggest(Error& error, const std::vector<ChangedJob>& changes, Work& work) {
 
 /// Too big: what makes it smaller or gives it more room. First what keeps the GPUs, and of that what changes least of
 /// the training; then other hardware, the cheapest first, of which one at least is told.
-void suggest_room(Error& error, const Problem& problem, const std::optional<RoomierHosts>& roomier, Work& work) {
+void suggest_room(Error& error, const Problem& problem, const std::optional<RoomierHosts>& roomier, Looks& work) {
   std::vector<Suggestion> kept, bought;
   const auto first = [&](const std::vector<ChangedJob>& changes,
                          bool free = false) {  // of one kind, the first that fits
@@ -259,7 +259,7 @@ struct Culprit {
   bool framework = false;
 };
 
-std::optional<Culprit> culprit(const Problem& problem, const std::string& word, Work& work) {
+std::optional<Culprit> culprit(const Problem& problem, const std::string& word, Looks& work) {
   Tally tally;
   if (has_legal(problem, tally, work) || work.left <= 0) return std::nullopt;
   Problem any = problem;
@@ -272,7 +272,7 @@ std::optional<Culprit> culprit(const Problem& problem, const std::string& word, 
 }
 
 /// The fixed words that are to blame, each alone, or else all together.
-void blame_words(Error& error, const Problem& problem, Work& work) {
+void blame_words(Error& error, const Problem& problem, Looks& work) {
   each_axis([&](const auto& axis) {
     const auto& value = problem.fixed.*axis.fixed;
     if (!value) return;
@@ -364,7 +364,7 @@ Error explain_no_layout(const Problem& problem, const SearchResult& found) {
   Error error{.code = "no_layout", .message = "no layout uses all " + std::to_string(problem.gpus) + " GPUs"};
   const bool divides = found.stats.legal > 0;
   std::optional<RoomierHosts> roomier;
-  Work work;
+  Looks work;
   if (divides) {
     roomier = with_roomier_hosts(problem);
     if (!roomier || !problem.training.offload.any()) blame_memory(error, problem);

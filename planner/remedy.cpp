@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "planner/axis_values.hpp"
 #include "planner/cheapest.hpp"
 #include "planner/cost.hpp"
 #include "planner/enumerate.hpp"
@@ -24,20 +25,9 @@ constexpr int kMostMicroBatch = 64;
 /// Estimates of one change at a time and of two, families of the last search: counted and not timed, so that every
 /// machine suggests the same.
 constexpr std::size_t kMostSingles = 3000, kMostPairs = 3000;
-constexpr std::int64_t kMostFamilies = 5'000;
+constexpr std::int64_t kMostTried = 5'000;
 
 using Variants = std::vector<Variant>;
-
-std::vector<int> divisors(int n) {
-  std::vector<int> all;
-  for (std::int64_t d = 1; d * d <= n; ++d) {
-    if (n % d != 0) continue;
-    all.push_back(static_cast<int>(d));
-    if (d * d < n) all.push_back(static_cast<int>(n / d));
-  }
-  std::sort(all.begin(), all.end());
-  return all;
-}
 
 /// Values other than `from`, the nearest first as ratios go, smaller ones first among equals.
 std::vector<int> by_distance(std::vector<int> values, int from) {
@@ -264,7 +254,7 @@ std::optional<Remedy> best_of_all(const Patient& patient) {
   Problem open = patient.problem;
   open.fixed = {}, open.free_switches = 0;
   open.pareto = true;  // limits on memory and on time both find their layout on the front
-  const SearchResult found = find_layouts(open, {.families = kMostFamilies});
+  const SearchResult found = find_layouts(open, {.families = kMostTried});
   std::vector<Candidate> candidates = found.ranking.best();
   candidates.insert(candidates.end(), found.front.members().begin(), found.front.members().end());
   for (const Candidate& candidate : candidates) {

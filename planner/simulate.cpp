@@ -29,9 +29,9 @@ double duration(const PipelineOp& op, std::span<const StageTime> chunks) {
 
 /// The run in progress. A rank that lacks an input waits; the rank that makes the input wakes it, so that
 /// every operation is looked at no more than three times.
-class Run {
+class SimulatedRun {
  public:
-  Run(const Pipeline& pipeline, std::span<const StageTime> chunks, const Hops& hops)
+  SimulatedRun(const Pipeline& pipeline, std::span<const StageTime> chunks, const Hops& hops)
       : pipeline_(pipeline),
         chunks_(chunks),
         hops_(hops),
@@ -137,7 +137,7 @@ void count_held(PipelineRun& run, std::span<const double> held) {
 
 PipelineRun simulate_pipeline(const Pipeline& pipeline, std::span<const StageTime> chunks, const Hops& hops,
                               std::span<const double> held) {
-  Run run(pipeline, chunks, hops);
+  SimulatedRun run(pipeline, chunks, hops);
   PipelineRun out;
   std::vector<std::size_t> at;  // where each rank's next event goes
   std::size_t events = 0;
@@ -153,7 +153,7 @@ PipelineRun simulate_pipeline(const Pipeline& pipeline, std::span<const StageTim
 }
 
 Seconds simulate_makespan(const Pipeline& pipeline, std::span<const StageTime> chunks, const Hops& hops) {
-  Run run(pipeline, chunks, hops);
+  SimulatedRun run(pipeline, chunks, hops);
   run.run([](int, const PipelineOp&, double, double) {});
   return Seconds(run.makespan());
 }

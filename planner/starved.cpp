@@ -61,7 +61,7 @@ void offer_fewer(std::vector<Advice>& all, const Problem& asked, const Plan& pla
   if (best) all.push_back(std::move(*best));
 }
 
-std::vector<ChangedJob> more_gpus(const Problem& problem) {
+std::vector<ChangedJob> grown_gpus(const Problem& problem) {
   std::vector<ChangedJob> changes;
   for (int times = 2; times <= kMostTimes; times *= 2) changes.push_back(with_gpus(problem, problem.gpus * times));
   return changes;
@@ -110,7 +110,7 @@ std::optional<std::vector<Advice>> starved(const Problem& asked, const Plan& pla
   std::vector<Advice> all;
   // Where fewer train nearly as fast, more would have less to do still; and a search takes longer the more there are.
   if (starving) offer_fewer(all, used, plan);
-  if (all.empty()) offer(all, more_gpus(used), used, plan);
+  if (all.empty()) offer(all, grown_gpus(used), used, plan);
   // Where fewer are as fast the batch is too small, and memory is no matter. What gives memory back is found soonest.
   const bool too_many = !all.empty() && all.front().problem.gpus < used.gpus;
   using Changes = std::vector<ChangedJob> (*)(const Problem&);

@@ -53,7 +53,7 @@ void write_make(Lines& out, int in, const Gpu& gpu) {
   if (gpu.nvlink_sharp) out.flag(in, "nvlink_sharp", true);
 }
 
-bool read_shape(yaml::Reader& reader, const yaml::Node& node, std::string_view key, SliceShape& shape) {
+bool read_slice_shape(yaml::Reader& reader, const yaml::Node& node, std::string_view key, SliceShape& shape) {
   const std::optional<SliceShape> read =
       node.kind == yaml::Kind::Scalar ? read_slice(node.text) : std::optional<SliceShape>();
   if (read) return shape = *read, true;
@@ -69,11 +69,12 @@ void read_torus(yaml::Map& root, Gpu& gpu) {
   torus.quantity("link", rules.link, kBandwidth, kOptional);  // in a cluster's file its slice says it
   for (const yaml::Node* node : torus.list("slices", kOptional)) {
     SliceShape shape{};
-    if (read_shape(root.reader(), *node, "torus.slices", shape)) rules.listed.push_back(shape);
+    if (read_slice_shape(root.reader(), *node, "torus.slices", shape)) rules.listed.push_back(shape);
   }
   torus.integer("cube", rules.cube, {1, 1024}, kOptional);
   torus.integer("ring", rules.ring, {1, 1024}, kOptional);
-  if (const yaml::Node* node = torus.get("largest")) read_shape(root.reader(), *node, "torus.largest", rules.largest);
+  if (const yaml::Node* node = torus.get("largest"))
+    read_slice_shape(root.reader(), *node, "torus.largest", rules.largest);
   torus.finish();
   for (const char* key : {"scale_up", "scale_up_size"})
     if (const yaml::Node* node = root.get(key, kOptional))

@@ -51,7 +51,7 @@ std::string yaml_word(const std::string& text) {
 }
 
 /// Builds the tree from the fields that hardware_fields.hpp lists.
-class FieldWriter {
+class TreeWriter {
  public:
   Out out{.kind = Out::Kind::Map};
 
@@ -84,19 +84,19 @@ class FieldWriter {
   }
   template <class Fill>
   void section(const char* key, Fill fill) {
-    FieldWriter inner;
+    TreeWriter inner;
     fill(inner);
     if (!inner.out.map.empty()) put(key, std::move(inner.out));
   }
   template <class T>
   void group(const char* key, T& value) {
-    section(key, [&](FieldWriter& inner) { hardware::fields(inner, value); });
+    section(key, [&](TreeWriter& inner) { hardware::fields(inner, value); });
   }
   template <class T>
   void list(const char* key, std::vector<T>& values) {
     Out all{.kind = Out::Kind::List};
     for (T& value : values) {
-      FieldWriter inner;
+      TreeWriter inner;
       hardware::fields(inner, value);
       all.list.push_back(std::move(inner.out));
     }
@@ -115,7 +115,7 @@ class FieldWriter {
   void sources(const char* key, std::vector<ProfileSource>& values) {
     Out all{.kind = Out::Kind::Map};
     for (ProfileSource& value : values) {
-      FieldWriter inner;
+      TreeWriter inner;
       hardware::fields(inner, value);
       all.map.emplace_back(yaml_word(value.id), std::move(inner.out));
     }
@@ -176,7 +176,7 @@ void block(const Out& out, std::size_t indent, std::string& text) {
 
 std::string write_hardware(const HardwareProfile& profile) {
   HardwareProfile copy = profile;
-  FieldWriter writer;
+  TreeWriter writer;
   hardware::fields(writer, copy);
   std::string text = "schema: plan.hardware/1\n";
   block(writer.out, 0, text);

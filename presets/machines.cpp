@@ -16,15 +16,15 @@
 namespace plan {
 namespace {
 
-constexpr std::string_view kBetween = " x ";  // a number and a kind of GPU
-constexpr int kMostOfOne = 1024;              // GPUs
+constexpr std::string_view kTimes = " x ";  // a number and a kind of GPU
+constexpr int kMostOfOne = 1024;            // GPUs
 
 /// `8 x h100-sxm`; false where a text is no such thing.
 bool read_row(std::string_view text, CloudMachine& machine) {
-  const std::size_t at = text.find(kBetween);
+  const std::size_t at = text.find(kTimes);
   if (at == std::string_view::npos) return false;
   const auto [end, status] = std::from_chars(text.data(), text.data() + at, machine.gpus);
-  machine.gpu = text.substr(at + kBetween.size());
+  machine.gpu = text.substr(at + kTimes.size());
   return status == std::errc() && end == text.data() + at && machine.gpus > 0 && machine.gpus <= kMostOfOne &&
          !machine.gpu.empty();
 }

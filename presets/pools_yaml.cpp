@@ -16,7 +16,7 @@ namespace {
 using yaml::kOptional;
 
 constexpr yaml::Range kRates{1e3, 1e15};
-constexpr const char* kBetween = "between pools";
+constexpr const char* kBetweenPools = "between pools";
 
 /// Pools in the order of the file, with the names that `links` knows them by.
 struct NamedPools {
@@ -82,7 +82,7 @@ void read_pool(const yaml::Node& node, yaml::Map map, const PoolLookup& lookup, 
 
 /// The keys of a network between pools, which has no size.
 Tier read_link(yaml::Map& map) {
-  Tier tier{.name = kBetween};
+  Tier tier{.name = kBetweenPools};
   map.quantity("bandwidth", tier.bandwidth, kRates);
   map.quantity("latency", tier.latency, yaml::Range{0, 1}, kOptional);
   map.number("oversubscription", tier.oversubscription, {1, 1000}, kOptional);

@@ -34,16 +34,16 @@ struct UnitRow {
   std::string_view word, example;  ///< word that a counted unit takes after the number
   bool needed;
 };
-constexpr UnitRow kCounted[] = {{MetricUnit::Rate, "tokens/s", "2.5M tokens/s", true},
-                                {MetricUnit::Count, "GPUs", "1024", false},
-                                {MetricUnit::Hours, "GPU-hours", "30M GPU-hours", true},
-                                {MetricUnit::Money, "USD", "60M USD", true}};
+constexpr UnitRow kCountedUnits[] = {{MetricUnit::Rate, "tokens/s", "2.5M tokens/s", true},
+                                     {MetricUnit::Count, "GPUs", "1024", false},
+                                     {MetricUnit::Hours, "GPU-hours", "30M GPU-hours", true},
+                                     {MetricUnit::Money, "USD", "60M USD", true}};
 
 /// nullptr for a unit that measures.
 const UnitRow* counted_row(MetricUnit unit) {
-  const auto* row =
-      std::find_if(std::begin(kCounted), std::end(kCounted), [&](const UnitRow& one) { return one.unit == unit; });
-  return row == std::end(kCounted) ? nullptr : row;
+  const auto* row = std::find_if(std::begin(kCountedUnits), std::end(kCountedUnits),
+                                 [&](const UnitRow& one) { return one.unit == unit; });
+  return row == std::end(kCountedUnits) ? nullptr : row;
 }
 
 struct Value {

@@ -29,7 +29,7 @@ namespace {
 constexpr int kMostStages = 1 << 20;
 
 /// What others call the terms, between blanks.
-constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+constexpr std::pair<std::string_view, std::string_view> kTermsElsewhere[] = {
     {"time step latency iteration-time iteration step-latency", "step_time"},
     {"tokens-per-s tokens-per-second tps tokens/s speed samples-per-second", "throughput"},
     {"tgs tokens-per-gpu tokens-per-s-per-gpu", "throughput_per_gpu"},
@@ -52,7 +52,7 @@ constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
 /// A term that none is: by another name of it, or as what else the command line says about it.
 std::vector<std::string> help_for_term(const std::string& word) {
   const std::string low = folded(word);
-  for (const auto& [words, term] : kElsewhere)
+  for (const auto& [words, term] : kTermsElsewhere)
     for (const std::string_view other : split(words, " "))
       if (low == other) return {fmt::format("write `plan explain {}`", term)};
   for (const std::string_view money : {"cost", "days", "price", "energy", "usd", "dollars"})

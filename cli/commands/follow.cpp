@@ -90,7 +90,7 @@ std::int64_t steps_of(const MeasuredLog& log) {
 }
 
 /// One line of what is known by now: for a file, a pipe, the log of a batch system.
-std::string line_of(const DiagnosisReport& report) {
+std::string run_line(const DiagnosisReport& report) {
   if (!report.step) return "no step yet\n";
   const Estimate& planned = report.plan.best;
   const double step = report.step->median, slower = step / planned.step_time.value;
@@ -134,7 +134,7 @@ class Follower {
       streams_.out += diagnosis_in_format(args_, report, streams_.out_terminal);
     else if (for_people_now())
       say(streams_.out_terminal.tty ? "\x1b[H\x1b[2J" + diagnosis_text(report, streams_.out_terminal)
-                                    : line_of(report));
+                                    : run_line(report));
     return {};
   }
   [[nodiscard]] bool ended() const { return ended_; }

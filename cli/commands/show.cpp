@@ -145,7 +145,7 @@ constexpr Kind kKinds[] = {
     {"model", show_model}, {"gpu", show_gpu}, {"cluster", show_cluster}, {"formula", show_formula}};
 
 /// Nouns of `plan list` that are shown elsewhere.
-constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+constexpr std::pair<std::string_view, std::string_view> kKindsElsewhere[] = {
     {"framework", "write `plan list frameworks`"},
     {"rule", "`plan list rules` prints each whole"},
     {"limit", "`plan list limits` prints each whole"},
@@ -161,7 +161,7 @@ Error unknown_kind(const Args& args) {
     if (kind.show(args.words[0]))
       error.help.push_back(fmt::format("write `plan show {} {}`", kind.name, args.words[0]));
   if (!error.help.empty()) return error;
-  for (const auto& [noun, place] : kElsewhere)
+  for (const auto& [noun, place] : kKindsElsewhere)
     if (same_noun(folded(args.words[0]), noun)) {
       error.help.emplace_back(place);
       return error;

@@ -24,7 +24,7 @@ constexpr auto kIrrelevant = word_list([] {
          "local_rank";
 });
 
-void read_model(JobBuilder& builder) {
+void read_aws_model(JobBuilder& builder) {
   constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
       {"llama_v2", "llama"}, {"llama_v3", "llama"}, {"mixtral", "mixtral"}, {"mistral", "mistral"}};
   const std::string word = builder.settings.text("model_type").value_or("gpt_neox");
@@ -59,7 +59,7 @@ Result<LaunchJob> read_aws_fsdp(std::span<const LaunchSource> files, const Launc
   Settings settings = settings_of_keys(*keys);
   JobBuilder builder(settings, "aws-fsdp", Framework::Any);
   builder.launcher(facts);
-  read_own_model(builder, facts, read_model);
+  read_own_model(builder, facts, read_aws_model);
   fix_unsplit(builder);
   const int gpus = builder.job.gpus;
   builder.fix(&Fixed::zero, gpus == 1 ? 0 : 3, "sharding_strategy");

@@ -14,7 +14,7 @@ namespace {
 
 bool states(const DialectKeys& keys, std::string_view key) { return number_of(keys, key) > 0; }
 
-void unused(const DialectKeys& keys, std::string_view key, MegatronArgs& args, std::string_view text) {
+void left_unused(const DialectKeys& keys, std::string_view key, MegatronArgs& args, std::string_view text) {
   args.unused.push_back({"not_used", fmt::format("{}: `{}`: {}", where_of(keys, key), key, text)});
 }
 
@@ -32,7 +32,7 @@ void adapters(const DialectKeys& keys, std::string_view key, std::string_view ra
 void factory_task(const DialectKeys& keys, MegatronArgs& args) {
   if (word_of(keys, "stage") == "sft") args.task = Task::FullFinetune, args.task_where = where_of(keys, "stage");
   if (const std::string stage = word_of(keys, "stage"); !stage.empty() && stage != "sft" && stage != "pt")
-    unused(keys, "stage", args, "models beside the trained one are not counted");
+    left_unused(keys, "stage", args, "models beside the trained one are not counted");
   if (const std::string kind = word_of(keys, "finetuning_type"); kind != "full" && kind != "freeze")
     adapters(keys, "finetuning_type", "lora_rank", 8, word_of(keys, "quantization_bit") == "4", args);
 }
@@ -133,14 +133,14 @@ void verl_formats(const DialectKeys& keys, MegatronArgs& args) {
 /// (verl/trainer/ppo/utils.py).
 void verl_models_beside(const DialectKeys& keys, MegatronArgs& args) {
   for (const char* key : {"actor_rollout_ref.actor.use_kl_loss", "algorithm.use_kl_in_reward"})
-    if (is_on(keys, key)) unused(keys, key, args, "the reference model beside the trained one is not counted");
+    if (is_on(keys, key)) left_unused(keys, key, args, "the reference model beside the trained one is not counted");
   constexpr std::string_view kEnable = "critic.enable", kEstimator = "algorithm.adv_estimator";
   const bool stated = !word_of(keys, kEnable).empty(), gae = word_of(keys, kEstimator) == "gae";
   if (stated ? is_on(keys, kEnable) : gae)
-    unused(keys, stated ? kEnable : kEstimator, args, "the critic beside the trained model is not counted");
-  for (const auto& [key, text] : verl::models_beside(keys)) unused(keys, key, args, std::string(text));
+    left_unused(keys, stated ? kEnable : kEstimator, args, "the critic beside the trained model is not counted");
+  for (const auto& [key, text] : verl::models_beside(keys)) left_unused(keys, key, args, std::string(text));
   if (const std::string_view critic = verl::critic_by_default(keys); !critic.empty())
-    unused(keys, critic, args, verl::kDefaultCritic);
+    left_unused(keys, critic, args, verl::kDefaultCritic);
 }
 
 void derive_verl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
@@ -148,12 +148,12 @@ void derive_verl(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs
   verl_models_beside(keys, args);
   constexpr std::string_view kPrediction = "actor_rollout_ref.model.mtp.enable";
   if (is_on(keys, kPrediction) && (!facts.model || facts.model->mtp.depth == 0))
-    unused(keys, kPrediction, args, "prediction layers are counted where the model is known to have them");
+    left_unused(keys, kPrediction, args, "prediction layers are counted where the model is known to have them");
   for (const char* key : {"actor_rollout_ref.model.lora.rank", "actor_rollout_ref.model.lora_rank"})
     if (states(keys, key)) adapters(keys, key, key, 0, false, args);
   if (is_on(keys, "actor_rollout_ref.actor.use_dynamic_bsz"))
-    unused(keys, "actor_rollout_ref.actor.use_dynamic_bsz", args,
-           "micro-batches are packed by tokens: counted as sequences of full length");
+    left_unused(keys, "actor_rollout_ref.actor.use_dynamic_bsz", args,
+                "micro-batches are packed by tokens: counted as sequences of full length");
   constexpr std::string_view kPrompt = "data.max_prompt_length", kResponse = "data.max_response_length";
   constexpr std::string_view kMini = "actor_rollout_ref.actor.ppo_mini_batch_size", kBatch = "data.train_batch_size";
   constexpr int kDefaultLength = 512, kDefaultMini = 256;  // data/legacy_data.yaml, actor/actor.yaml
@@ -225,7 +225,7 @@ void derive_nemo_rl(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& a
     adapters(keys, "policy.megatron_cfg.peft.enabled", "policy.megatron_cfg.peft.dim", 8, false, args);
   for (const char* key : {"policy.dynamic_batching.enabled", "policy.sequence_packing.enabled"})
     if (is_on(keys, key))
-      unused(keys, key, args, "micro-batches are packed by tokens: counted as sequences of full length");
+      left_unused(keys, key, args, "micro-batches are packed by tokens: counted as sequences of full length");
   const auto switched = keys.find("policy.megatron_cfg.activation_checkpointing");
   if (switched == keys.end() || switched->second.values.empty()) return;
   if (!is_true(switched->second)) {
@@ -263,20 +263,21 @@ void derive_swift(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& arg
   args.given.try_emplace("expert-tensor-parallel-size", MegatronValue{{"1"}, ""});  // its own default, not tp
   if (word_of(keys, "verb") == "sft") args.task = Task::FullFinetune, args.task_where = where_of(keys, "verb");
   if (const std::string kind = word_of(keys, "task_type"); !kind.empty() && kind != "causal_lm")
-    unused(keys, "task_type", args, "the head of another task is counted as the vocabulary's");
+    left_unused(keys, "task_type", args, "the head of another task is counted as the vocabulary's");
   if (const std::string verb = word_of(keys, "verb"); !verb.empty() && verb != "pt" && verb != "sft" && verb != "rlhf")
-    unused(keys, "verb", args, fmt::format("what `megatron {}` trains is not known", verb));
+    left_unused(keys, "verb", args, fmt::format("what `megatron {}` trains is not known", verb));
   for (const char* key : {"tuner_type", "train_type"}) {
     const std::string word = word_of(keys, key);
     if (word.starts_with("lora")) adapters(keys, key, "lora_rank", 8, word_of(keys, "quant_bits") == "4", args);
     if (word == "lora_llm")
-      unused(keys, key, args, "parts beside the language model that are trained whole are not counted");
+      left_unused(keys, key, args, "parts beside the language model that are trained whole are not counted");
     else if (!word.empty() && word != "full" && word != "lora")
-      unused(keys, key, args, fmt::format("`{}` is counted as {}", word, word.starts_with("lora") ? "lora" : "full"));
+      left_unused(keys, key, args,
+                  fmt::format("`{}` is counted as {}", word, word.starts_with("lora") ? "lora" : "full"));
   }
   for (const char* key : {"rlhf_type", "ref_model"})
     if (const std::string word = word_of(keys, key); !word.empty())
-      unused(keys, key, args, "models beside the trained one are not counted");
+      left_unused(keys, key, args, "models beside the trained one are not counted");
   if (swift_generates(word_of(keys, "rlhf_type")) && args.integer("seq-length", 0) > 0) {
     const int answer = number_of(keys, "max_completion_length");
     const std::int64_t tokens = with_answer(args.integer("seq-length", 0), answer > 0 ? answer : kUsualAnswer,
@@ -291,8 +292,8 @@ void derive_llama_factory(const DialectKeys& keys, const LaunchFacts& facts, Meg
   // It divides the batch by the experts' ranks as well, which Megatron counts among the data-parallel ones.
   const bool experts = args.integer("expert-model-parallel-size", 1) > 1;
   if (experts && !is_on(keys, "use_megatron_bridge"))
-    unused(keys, "expert_model_parallel_size", args,
-           "the batch is that of Megatron-Bridge; with USE_MCA=1 each expert rank has one of its own");
+    left_unused(keys, "expert_model_parallel_size", args,
+                "the batch is that of Megatron-Bridge; with USE_MCA=1 each expert rank has one of its own");
   factory_batch(keys, facts, args.integer("expert-model-parallel-size", 1), args);
 }
 
@@ -315,7 +316,7 @@ void derive_mca(const DialectKeys& keys, const LaunchFacts& facts, MegatronArgs&
     args.given.try_emplace("sequence-parallel", MegatronValue{{}, ""});
   args.given.try_emplace("moe-token-dispatcher-type", MegatronValue{{"allgather"}, ""});
   if (is_on(keys, "moe_layer_recompute"))
-    unused(keys, "moe_layer_recompute", args, "the experts' activations are counted as kept");
+    left_unused(keys, "moe_layer_recompute", args, "the experts' activations are counted as kept");
 }
 
 }  // namespace plan

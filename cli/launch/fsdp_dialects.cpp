@@ -252,7 +252,7 @@ Result<LaunchJob> job_of(const FsdpDialect& dialect, const DialectKeys& keys, co
   return builder.finish();
 }
 
-Result<DialectKeys> keys_of(std::span<const LaunchSource> files, std::string_view program) {
+Result<DialectKeys> fsdp_keys(std::span<const LaunchSource> files, std::string_view program) {
   DialectKeys keys;
   for (const LaunchSource& source : files) {
     Result<DialectKeys> own = is_shell(source) ? keys_of_overrides(source, program) : keys_of_yaml(source);
@@ -276,7 +276,7 @@ bool is_verl_fsdp(const LaunchSource& source) {
 }
 
 Result<LaunchJob> read_verl_fsdp(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  const Result<DialectKeys> keys = keys_of(files, verl::kActor);
+  const Result<DialectKeys> keys = fsdp_keys(files, verl::kActor);
   if (!keys) return fail(keys.error());
   const auto veomni = keys->lower_bound("actor_rollout_ref.actor.veomni.");
   const bool on_veomni = veomni != keys->end() && veomni->first.starts_with("actor_rollout_ref.actor.veomni.");
@@ -299,7 +299,7 @@ bool is_verl_sft(const LaunchSource& source) {
 }
 
 Result<LaunchJob> read_verl_sft(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  const Result<DialectKeys> keys = keys_of(files, "verl.trainer");
+  const Result<DialectKeys> keys = fsdp_keys(files, "verl.trainer");
   if (!keys) return fail(keys.error());
   return job_of(kVerlSft, *keys, facts);
 }

@@ -11,10 +11,10 @@
 namespace plan {
 namespace {
 
-using Words = std::vector<ShellWord>;
+using MasonWords = std::vector<ShellWord>;
 
 /// The value behind `--name`; `last` where it is not given.
-Words::iterator value_of(Words::iterator first, Words::iterator last, std::string_view name) {
+MasonWords::iterator value_of(MasonWords::iterator first, MasonWords::iterator last, std::string_view name) {
   const auto flag = std::find_if(first, last, [&](const ShellWord& word) { return word.text == name; });
   return flag == last ? last : flag + 1;
 }
@@ -22,7 +22,7 @@ Words::iterator value_of(Words::iterator first, Words::iterator last, std::strin
 }  // namespace
 
 void start_on_every_node(ShellCommand& command) {
-  Words& words = command.words;
+  MasonWords& words = command.words;
   const auto mason = std::find_if(words.begin(), words.end(),
                                   [](const ShellWord& word) { return base_name(word.text) == "mason.py"; });
   const auto inside =

@@ -252,7 +252,7 @@ const Dialect& nemo_dialect() {
 }
 
 /// All files' keys; hyphens as underscores, which GPT-NeoX takes for the same.
-Result<DialectKeys> keys_of(std::span<const LaunchSource> files, bool hyphens) {
+Result<DialectKeys> cousin_keys(std::span<const LaunchSource> files, bool hyphens) {
   DialectKeys keys;
   for (const LaunchSource& source : files) {
     const Result<DialectKeys> own = keys_of_yaml(source);
@@ -354,7 +354,7 @@ bool is_gpt_neox(const LaunchSource& source) {
 }
 
 Result<LaunchJob> read_gpt_neox(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  const Result<DialectKeys> keys = keys_of(files, true);
+  const Result<DialectKeys> keys = cousin_keys(files, true);
   if (!keys) return fail(keys.error());
   Result<LaunchJob> job = dialect_job(neox_dialect(), *keys, facts);
   if (job && keys->find("tokenizer_type") == keys->end())
@@ -377,7 +377,7 @@ bool is_nemo(const LaunchSource& source) {
 }
 
 Result<LaunchJob> read_nemo(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  Result<DialectKeys> keys = is_shell(files.front()) ? keys_of_launcher(files.front()) : keys_of(files, false);
+  Result<DialectKeys> keys = is_shell(files.front()) ? keys_of_launcher(files.front()) : cousin_keys(files, false);
   if (!keys) return fail(keys.error());
   interpolate(*keys);
   if (std::optional<Error> error = no_nemo_decoder(*keys)) return fail(std::move(*error));

@@ -53,7 +53,7 @@ double share(const MegatronArgs& args, const char* flag) {
 }
 
 /// Puts so many of a letter in place of Mamba layers, evenly: after every `each` of them.
-void spread(std::string& layers, char letter, double each) {
+void spread_layers(std::string& layers, char letter, double each) {
   double left = each;
   for (char& layer : layers) {
     if (layer != 'M') continue;
@@ -71,8 +71,8 @@ std::string pattern_of_shares(std::size_t depth, double attention, double ffn) {
   const double all = static_cast<double>(depth);
   const double attentions = std::nearbyint(all * attention), ffns = std::nearbyint(all * ffn);
   const double mamba = all - attentions;
-  if (attentions > 0) spread(layers, '*', mamba / (attentions + 1));
-  if (ffns > 0) spread(layers, '-', (mamba - ffns) / ffns);
+  if (attentions > 0) spread_layers(layers, '*', mamba / (attentions + 1));
+  if (ffns > 0) spread_layers(layers, '-', (mamba - ffns) / ffns);
   return layers;
 }
 

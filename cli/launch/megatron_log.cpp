@@ -70,7 +70,7 @@ std::vector<Printed> arguments_of(const std::string& text) {
   return all;
 }
 
-std::string value_of(const std::vector<Printed>& all, std::string_view name) {
+std::string printed_value(const std::vector<Printed>& all, std::string_view name) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const Printed& p) { return p.name == name; });
   return found == all.end() ? std::string() : found->value;
 }
@@ -109,8 +109,8 @@ bool left_out(const std::vector<Printed>& all, const std::string& name) {
         "num_layers_per_virtual_pipeline_stage", "rank", "local_rank", "vocab_size", "lazy_mpu_init"})
     if (name == other || (std::string_view(other).ends_with("_") && name.starts_with(other))) return true;
   for (const Part& part : kParts)
-    if (name != part.has && name.starts_with(part.prefix) && absent(value_of(all, part.has)) &&
-        !(part.has == "enable_cuda_graph" && !absent(value_of(all, "external_cuda_graph"))))
+    if (name != part.has && name.starts_with(part.prefix) && absent(printed_value(all, part.has)) &&
+        !(part.has == "enable_cuda_graph" && !absent(printed_value(all, "external_cuda_graph"))))
       return true;
   return false;
 }
@@ -224,7 +224,7 @@ Result<LaunchJob> read_megatron_log(std::span<const LaunchSource> files, const L
   args.states_environment = false;
   settle_forks(args);
   LaunchFacts known = facts;
-  if (const std::string world = value_of(all, "world_size"); known.total == 0 && !world.empty()) {
+  if (const std::string world = printed_value(all, "world_size"); known.total == 0 && !world.empty()) {
     const long ranks = std::atol(world.c_str());
     if (ranks > 0 && ranks <= kMostGpus) known.total = static_cast<int>(ranks);
   }

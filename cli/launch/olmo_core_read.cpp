@@ -102,7 +102,7 @@ int degree_of(JobBuilder& builder, const std::string& section) {
   return has_section(builder.settings, section) ? builder.degree(std::string(kModule) + section + ".degree", 1) : 1;
 }
 
-void read_mesh(JobBuilder& builder, const LaunchFacts& facts) {
+void read_olmo_mesh(JobBuilder& builder, const LaunchFacts& facts) {
   Settings& settings = builder.settings;
   const auto key = [](const char* section) { return std::string(kModule) + section + ".degree"; };
   const int tp = degree_of(builder, "tp_config"), cp = degree_of(builder, "cp_config");
@@ -236,7 +236,7 @@ Result<LaunchJob> read_olmo_core(std::span<const LaunchSource> files, const Laun
   }
   builder.launcher(facts);
   read_own_model(builder, facts, read_model);
-  read_mesh(builder, facts);
+  read_olmo_mesh(builder, facts);
   read_pipeline(builder);
   read_recompute(builder);
   read_precision(builder);

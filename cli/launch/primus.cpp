@@ -27,7 +27,7 @@ DialectKeys keys_under(const DialectKeys& keys, std::string_view prefix) {
 namespace primus {
 namespace {
 
-constexpr int kDeepest = 8;
+constexpr int kDeepestExtends = 8;
 constexpr std::string_view kTrainers[] = {"modules.pre_trainer.", "modules.post_trainer."};
 
 Error missing(const std::string& where, const std::string& name) {
@@ -38,11 +38,11 @@ Error missing(const std::string& where, const std::string& name) {
 }
 
 /// A file of Primus's with all that it extends; the file's own keys count.
-// Files extend as deep as kDeepest.
+// Files extend as deep as kDeepestExtends.
 // NOLINTNEXTLINE(misc-no-recursion)
 Result<DialectKeys> extended(const LaunchSource& from, const std::string& folder, const std::string& name,
                              const std::string& where, int depth) {
-  const std::optional<LaunchSource> file = depth < kDeepest ? beside(from, folder + "/" + name) : std::nullopt;
+  const std::optional<LaunchSource> file = depth < kDeepestExtends ? beside(from, folder + "/" + name) : std::nullopt;
   if (!file) return fail(missing(where, folder + "/" + name));
   Result<DialectKeys> keys = keys_of_yaml(*file);
   if (!keys) return keys;
@@ -122,7 +122,7 @@ Settings settings_of(Experiment& experiment) {
 }
 
 /// The keys that the experiment itself states, and of which nothing was used.
-void name_unread(const Experiment& experiment, LaunchJob& job, bool (*known)(std::string_view)) {
+void name_unread_overrides(const Experiment& experiment, LaunchJob& job, bool (*known)(std::string_view)) {
   Unread unread;
   for (const auto& [key, value] : experiment.overrides) {
     const std::string word = value.values.size() == 1 ? lowered(value.values.front()) : "";
@@ -185,7 +185,7 @@ Result<LaunchJob> read_primus_bridge(std::span<const LaunchSource> files, const 
   Result<LaunchJob> job = recipes::job_of(bridge_dialect(), bridge, recipe, primus::with_gpu(facts, source));
   if (!job) return job;
   job->format = "primus-bridge";
-  primus::name_unread(*experiment, *job, primus::is_bridge_key);
+  primus::name_unread_overrides(*experiment, *job, primus::is_bridge_key);
   return job;
 }
 
@@ -196,7 +196,7 @@ Result<LaunchJob> read_primus_torchtitan(std::span<const LaunchSource> files, co
   Settings settings = primus::settings_of(*experiment);
   Result<LaunchJob> job = torchtitan::job_of(settings, "primus-torchtitan", primus::with_gpu(facts, source));
   if (!job) return job;
-  primus::name_unread(*experiment, *job, [](std::string_view key) {
+  primus::name_unread_overrides(*experiment, *job, [](std::string_view key) {
     return std::find(std::begin(torchtitan::kKeys), std::end(torchtitan::kKeys), key) != std::end(torchtitan::kKeys);
   });
   return job;

@@ -10,7 +10,7 @@
 namespace plan::shell {
 namespace {
 
-constexpr int kDeepest = 64;                      // expansions within expansions
+constexpr int kDeepestExpansion = 64;             // expansions within expansions
 constexpr std::size_t kMostCharacters = 1 << 20;  // of one word
 
 bool name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -29,7 +29,7 @@ class Expander {
   Expander(const Text& raw, Scope& scope, bool split) : raw_(raw), scope_(scope), split_(split) {}
 
   std::vector<Text> run() {
-    if (scope_.depth >= kDeepest) return {raw_};
+    if (scope_.depth >= kDeepestExpansion) return {raw_};
     ++scope_.depth;
     const std::string_view text = raw_.chars;
     while (at_ < text.size()) {

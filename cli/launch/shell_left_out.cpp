@@ -12,7 +12,7 @@
 namespace plan::shell {
 namespace {
 
-constexpr int kDeepest = 4;             // functions that call functions
+constexpr int kDeepestCalls = 4;        // functions that call functions
 constexpr std::size_t kMostNamed = 12;  // variables that one note names
 
 bool among(std::string_view word, std::span<const std::string_view> all) {
@@ -123,7 +123,7 @@ LeftOut Follower::left_out(const std::vector<Token>& tokens, std::size_t from, E
   LeftOut out = walk.from(from);
   for (const std::string& name : walk.called) {
     const auto function = functions_.find(name);
-    if (function != functions_.end() && depth < kDeepest) {
+    if (function != functions_.end() && depth < kDeepestCalls) {
       const LeftOut inner = left_out(*function->second, 0, Extent::Block, depth + 1);
       for (const std::string& set : inner.names) add_name(set, out.names);
       out.acts |= inner.acts;

@@ -17,7 +17,7 @@
 namespace plan::torchtitan {
 namespace {
 
-void read_recompute(JobBuilder& builder) {
+void read_main_recompute(JobBuilder& builder) {
   constexpr std::string_view kKey = "activation_checkpoint";
   const std::string word = builder.settings.text(kKey).value_or("SelectiveAC.Config");
   const auto fix = [&](const Recompute& recompute, std::string_view text) {
@@ -101,7 +101,7 @@ void tell_converter(JobBuilder& builder, const Setting& converters, std::string_
                                                     yaml::printable(name)));
 }
 
-void read_precision(JobBuilder& builder) {
+void read_main_precision(JobBuilder& builder) {
   Settings& settings = builder.settings;
   constexpr std::string_view kProducts = "training.mixed_precision_param", kConverters = "model_spec.converters";
   const bool wide = one_of_two(settings, kProducts, "bfloat16", "float32") == "float32";
@@ -162,8 +162,8 @@ void tell_not_followed(JobBuilder& builder, const Setting& statement) {
 }  // namespace
 
 void read_main_switches(JobBuilder& builder, const Degrees& degrees) {
-  read_precision(builder);
-  read_recompute(builder);
+  read_main_precision(builder);
+  read_main_recompute(builder);
   read_switches(builder, degrees, false);
   read_optimizer(builder);
   read_dispatch(builder, degrees);

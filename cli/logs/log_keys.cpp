@@ -57,9 +57,9 @@ constexpr LogKey kNemo[] = {{"train_step_timing in s:", LogFigure::StepTime},
                             {"global_batch_size:", LogFigure::GlobalBatch},
                             {"TFLOPS_per_GPU:", LogFigure::TflopsPerGpu}};
 // verl/trainer: the update of the actor is its training step.
-constexpr LogKey kVerl[] = {{"timing_s/update_actor:", LogFigure::StepTime},
-                            {"perf/max_memory_allocated_gb:", LogFigure::Allocated, kGiB},
-                            {"perf/max_memory_reserved_gb:", LogFigure::Reserved, kGiB}};
+constexpr LogKey kVerlLog[] = {{"timing_s/update_actor:", LogFigure::StepTime},
+                               {"perf/max_memory_allocated_gb:", LogFigure::Allocated, kGiB},
+                               {"perf/max_memory_reserved_gb:", LogFigure::Reserved, kGiB}};
 // nanotron/trainer.py: train_step_logs(); numbers end in K, M or G.
 constexpr LogKey kNanotron[] = {{"elapsed_time_per_iteration_ms:", LogFigure::StepTime, 1e-3},
                                 {"time_per_iteration_ms:", LogFigure::StepTime, 1e-3},
@@ -75,7 +75,7 @@ constexpr LogKey kTrainer[] = {{"'train_samples_per_second':", LogFigure::Sample
                                {"train_samples_per_second  ", LogFigure::SamplesPerSecond},
                                {"'train_tokens_per_second':", LogFigure::TokensPerSecond}};
 // LLaMA-Factory, train/callbacks.py: LogCallback.on_log(); tokens of all ranks over the time since the start.
-constexpr LogKey kLlamaFactory[] = {{"'throughput':", LogFigure::TokensPerSecondSoFar}};
+constexpr LogKey kLlamaFactoryLog[] = {{"'throughput':", LogFigure::TokensPerSecondSoFar}};
 // The same callback's trainer_log.jsonl, whose every line says how far the run is.
 constexpr LogKey kLlamaFactoryFile[] = {{"\"throughput\":", LogFigure::TokensPerSecondSoFar},
                                         {"\"vram_allocated\":", LogFigure::Allocated, kGiB},
@@ -99,11 +99,11 @@ constexpr LogLine kLines[] = {
     {"DeepSpeed", "Max_MA", kDeepSpeedMemory, false},
     {"MaxText", "completed step:", kMaxText, true, "Rampup"},
     {"NeMo", "train_step_timing in s", kNemo},
-    {"verl", "timing_s/update_actor:", kVerl},
+    {"verl", "timing_s/update_actor:", kVerlLog},
     {"nanotron", "time_per_iteration_ms:", kNanotron},
     {"nanotron", "Peak reserved:", kNanotronMemory, false},
     {"torchtune", "tokens_per_second_per_gpu:", kTorchtune},
-    {"LLaMA-Factory", "'throughput':", kLlamaFactory},
+    {"LLaMA-Factory", "'throughput':", kLlamaFactoryLog},
     {"LLaMA-Factory", "\"current_steps\":", kLlamaFactoryFile},
     {"Trainer", "train_samples_per_second", kTrainer},
 };

@@ -68,7 +68,7 @@ std::string searched(const SearchStats& stats) {
 }
 
 /// "± 12 %", or the range where it leans to one side.
-std::string spread(double value, double low, double high, int decimals, const Terminal& terminal) {
+std::string spread_text(double value, double low, double high, int decimals, const Terminal& terminal) {
   if (!(low < value || high > value)) return "";
   const double below = 1 - low / value, above = high / value - 1;
   if (std::fabs(above - below) < 0.015)
@@ -80,8 +80,8 @@ std::string step_line(const Estimate& e, bool one_mfu, const Terminal& terminal)
   const TimeScale scale = time_scale(e.step_time);
   const double factor = scale.factor;
   std::string out = fmt::format("  step time  {:.{}f} {}{}", e.step_time.value * factor, scale.decimals, scale.unit,
-                                spread(e.step_time.value * factor, e.step_time_low.value * factor,
-                                       e.step_time_high.value * factor, scale.decimals, terminal));
+                                spread_text(e.step_time.value * factor, e.step_time_low.value * factor,
+                                            e.step_time_high.value * factor, scale.decimals, terminal));
   out += fmt::format("    throughput  {} tokens/s", count_text(e.tokens_per_s));
   if (!one_mfu) return out + "\n";
   const std::string mfu = percent(e.mfu.model_causal);

@@ -15,11 +15,11 @@ constexpr double kTop = 28, kHeight = 320, kBottom = kTop + kHeight;  ///< px
 constexpr double kLeft = 9, kRight = 96;                              ///< % of the width
 
 /// Values mapped to 0..1; linearly where one of them has no logarithm.
-struct Scale {
+struct AxisScale {
   double low = 0, high = 1;
   bool logarithmic = false;
 
-  Scale(double from, double to, bool log) : low(from), high(to), logarithmic(log && from > 0) {
+  AxisScale(double from, double to, bool log) : low(from), high(to), logarithmic(log && from > 0) {
     if (logarithmic) low = std::log10(low), high = std::log10(high);
     const double room = std::max(0.04 * (high - low), 1e-9 + 0.02 * std::fabs(high));
     low -= room, high += room;
@@ -39,7 +39,7 @@ std::string tick_text(double value) {
   return text.erase(last == point ? point : last + 1, unit - (last == point ? point : last + 1));
 }
 
-std::string frame(const Plot& plot, const Scale& x, const Scale& y) {
+std::string frame(const Plot& plot, const AxisScale& x, const AxisScale& y) {
   std::string out;
   for (const double value : axis_ticks(x.value(x.low), x.value(x.high), x.logarithmic, 6)) {
     const double at = kLeft + (kRight - kLeft) * x.at(value);
@@ -93,7 +93,7 @@ std::string svg_plot(const Plot& plot) {
   }
   if (plot.x_limit > 0) x_high = std::max(x_high, plot.x_limit);
   if (plot.y.from_zero) y_low = std::min(y_low, 0.0);
-  const Scale x(x_low, x_high, plot.x.logarithmic), y(y_low, y_high, plot.y.logarithmic);
+  const AxisScale x(x_low, x_high, plot.x.logarithmic), y(y_low, y_high, plot.y.logarithmic);
   const auto left = [&](double value) { return kLeft + (kRight - kLeft) * x.at(value); };
   const auto top = [&](double value) { return kBottom - kHeight * y.at(value); };
   std::string out = fmt::format("<svg height=\"{}\" role=\"img\" aria-label=\"{}\">\n", kBottom + 40,

@@ -17,7 +17,7 @@
 namespace plan {
 namespace {
 
-struct Draft {
+struct ProbeDraft {
   const Args& args;
   StoreOptions store = StoreOptions::from_environment();
   ProbeOptions options{};
@@ -31,7 +31,7 @@ struct Draft {
   }
 };
 
-void read_depth(Draft& draft) {
+void read_depth(ProbeDraft& draft) {
   const Args& args = draft.args;
   if (int(args.quick) + int(args.standard) + int(args.thorough) > 1)
     draft.errors.push_back({"conflicting_flags",
@@ -47,7 +47,7 @@ void read_depth(Draft& draft) {
     if (const auto seconds = draft.take(read_duration("--timeout", *args.timeout))) draft.options.timeout_s = *seconds;
 }
 
-void read_formats(Draft& draft) {
+void read_formats(ProbeDraft& draft) {
   if (!draft.args.dtypes) return;
   const std::vector<std::string> known{"fp32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"};
   for (const std::string_view word : split(*draft.args.dtypes, ",")) {
@@ -64,7 +64,7 @@ void read_formats(Draft& draft) {
   }
 }
 
-void read_shapes(Draft& draft) {
+void read_shapes(ProbeDraft& draft) {
   const Args& args = draft.args;
   if (!args.model) {
     for (const auto& [flag, value] : {std::pair("--tp", &args.tp), std::pair("--seq", &args.seq)})
@@ -88,7 +88,7 @@ void read_shapes(Draft& draft) {
     if (draft.options.model.hidden % tp == 0) draft.options.tp.push_back(tp);
 }
 
-void read_hardware_flags(Draft& draft) {
+void read_hardware_flags(ProbeDraft& draft) {
   const Args& args = draft.args;
   if (args.gpu && args.cluster)
     draft.errors.push_back(
@@ -111,7 +111,7 @@ void read_hardware_flags(Draft& draft) {
 }
 
 /// --op and --ranks: what results of other tools do not say.
-void read_hints(Draft& draft) {
+void read_hints(ProbeDraft& draft) {
   const Args& args = draft.args;
   for (const auto& [flag, value] : {std::pair("--op", &args.op), std::pair("--ranks", &args.ranks)})
     if (*value && args.import_files.empty())
@@ -169,7 +169,7 @@ Result<double> read_duration(std::string_view flag, std::string_view text) {
 }
 
 Result<ProbeOptions> read_probe_options(const Args& args) {
-  Draft draft{args};
+  ProbeDraft draft{args};
   read_depth(draft);
   read_formats(draft);
   read_shapes(draft);

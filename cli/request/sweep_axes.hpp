@@ -48,7 +48,8 @@ struct SweepQuestion {
 /// Whether --host-memory says how many times the cluster's own the nodes have, and not how much.
 [[nodiscard]] bool times_of_hosts(const Args& args);
 
-/// Hardware as the factors of --inter-bandwidth, --intra-bandwidth, --memory and --host-memory say. No factor changes nothing.
+/// Hardware as the factors of --inter-bandwidth, --intra-bandwidth, --memory and --host-memory say. No factor changes
+/// nothing.
 struct HardwareFactors {
   double inter = 1, intra = 1, memory = 1, host = 1;
 };

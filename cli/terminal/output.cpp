@@ -61,14 +61,14 @@ class SignalsWait {
 };
 
 /// A file beside its place until it is finished; without that it goes away. Both steps give 0 or an errno.
-class Draft {
+class DraftFile {
  public:
-  Draft() = default;
-  ~Draft() {
+  DraftFile() = default;
+  ~DraftFile() {
     if (!temporary_.empty()) ::unlink(temporary_.c_str());
   }
-  Draft(const Draft&) = delete;
-  Draft& operator=(const Draft&) = delete;
+  DraftFile(const DraftFile&) = delete;
+  DraftFile& operator=(const DraftFile&) = delete;
 
   int write(const OutputFile& file) {
     const bool direct = is_special(file.path);
@@ -235,7 +235,7 @@ Result<bool> write_whole(const std::vector<OutputFile>& files) {
   std::optional<SignalsWait> wait;  // a device or a pipe may take for ever: that must be possible to end
   if (std::none_of(files.begin(), files.end(), [](const OutputFile& file) { return is_special(file.path); }))
     wait.emplace();
-  std::vector<Draft> drafts(files.size());
+  std::vector<DraftFile> drafts(files.size());
   for (std::size_t i = 0; i < files.size(); ++i)
     if (const int reason = drafts[i].write(files[i]); reason != 0) return cannot_write(files[i].path, reason);
   for (std::size_t i = 0; i < files.size(); ++i)

@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kNone = "none";
 
 /// What frameworks call the same messages, between blanks.
-constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+constexpr std::pair<std::string_view, std::string_view> kOverlapElsewhere[] = {
     {"dp ddp grad gradients data-parallel overlap-grad-reduce grad-reduce reduce-scatter all-reduce allreduce",
      "grads"},
     {"param weights param-gather overlap-param-gather all-gather allgather prefetch", "params"},
@@ -36,7 +36,7 @@ Error unknown_part(std::string_view text, std::string_view word) {
   Error error{"unknown_value", fmt::format("`--overlap` does not know `{}`", word), {}, {}};
   std::string dashed = lowered(std::string(word));
   std::replace(dashed.begin(), dashed.end(), '_', '-');
-  for (const auto& [words, meant] : kElsewhere)
+  for (const auto& [words, meant] : kOverlapElsewhere)
     for (const std::string_view other : split(words, " "))
       if (other == dashed) {
         error.help.push_back(text == word ? fmt::format("write `--overlap {}`", meant)

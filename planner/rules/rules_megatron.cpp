@@ -38,7 +38,7 @@ bool recomputes(const Layout& layout, std::uint16_t modules) {
 
 bool pipeline_outermost(const Layout& l) { return l.order == AxisOrder::PipelineOutermost || l.pp == 1; }
 
-constexpr Rule kRules[] = {
+constexpr Rule kMegatronRules[] = {
     {"megatron_model", "Megatron builds the model's layers", Level::Grid, kMegatron,
      [](const Problem& p, const Layout&) { return p.built || megatron_lacks(p.model).empty(); }},
     {"moe_tp_needs_sp", "experts under tp need sequence parallelism", Level::Experts, kMegatron,
@@ -201,7 +201,7 @@ FrameworkRow megatron_framework() {
       .vendors = "nvidia amd",  // also AMD's own port, github.com/ROCm/Megatron-LM
       .aliases = "nemo mcore megatron-lm megatron-bridge megatron-core",
       .run_word = "Megatron-Core",
-      .rules = kRules,
+      .rules = kMegatronRules,
       .earlier = earlier_megatron_rules(),
       .both_orders = true,
       .empty_chunks = true,

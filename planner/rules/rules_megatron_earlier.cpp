@@ -22,7 +22,7 @@ bool has_none_of(const Problem& problem, Mixer mixer) {
   return rule::all_kinds(problem, [mixer](const Layer& kind) { return kind.mixer != mixer; });
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kEarlierRules[] = {
     {"early_tp_kv_heads", "before core 0.16, tp divides the KV heads", Level::Grid, kMegatron,
      [](const Problem& p, const Layout& l) { return rule::whole_kv_heads(p, l.tp); }, 15},
     {"early_mtp_context", "before core 0.14, prediction layers stand without context parallelism", Level::Grid,
@@ -73,6 +73,6 @@ bool plain_stages_only(const Problem& problem) {
   return problem.release <= (problem.model.mtp.depth > 0 ? 13 : 12);
 }
 
-std::span<const Rule> earlier_megatron_rules() { return kRules; }
+std::span<const Rule> earlier_megatron_rules() { return kEarlierRules; }
 
 }  // namespace plan

@@ -63,14 +63,14 @@ bool waits_in(Observable part) {
 }
 
 /// Standard deviations of what the model errs by on a healthy run, as shares of what they are of.
-struct Errors {
+struct RelativeErrors {
   double step = 0;
   double own = 0;    ///< of a part that a rank does by itself
   double waits = 0;  ///< of a part that takes others
   double of(Observable part) const { return part == Observable::Step ? step : waits_in(part) ? waits : own; }
 };
 
-Errors errors_of(const Problem& problem, const Estimate& estimate, const StepParts& predicted) {
+RelativeErrors errors_of(const Problem& problem, const Estimate& estimate, const StepParts& predicted) {
   double own = 0, own_squares = 0, wait_squares = 0;
   for (int i = 1; i < kObservables; ++i) {
     const bool waits = waits_in(static_cast<Observable>(i));
@@ -79,7 +79,7 @@ Errors errors_of(const Problem& problem, const Estimate& estimate, const StepPar
   }
   const auto below = [](double low) { return -std::log(low) / kNinetyPercent; };
   const double coverage = time_coverage(problem, estimate).share;
-  Errors errors;
+  RelativeErrors errors;
   errors.step = below(estimate.step_time_low / estimate.step_time);
   errors.own = std::min(errors.step, below(time_interval(problem, without_waits(estimate.terms), coverage).low));
   if (own_squares > 0) errors.own *= own / std::sqrt(own_squares);
@@ -89,7 +89,8 @@ Errors errors_of(const Problem& problem, const Estimate& estimate, const StepPar
   return errors;
 }
 
-std::vector<ComparedPart> compare(const Errors& errors, const StepParts& predicted, const MeasuredStep& measured) {
+std::vector<ComparedPart> compare(const RelativeErrors& errors, const StepParts& predicted,
+                                  const MeasuredStep& measured) {
   std::vector<ComparedPart> parts;
   for (int i = 0; i < kObservables; ++i) {
     if (!measured.seconds[i]) continue;

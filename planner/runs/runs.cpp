@@ -18,7 +18,7 @@ constexpr std::size_t kMostErrors = 20;
 constexpr std::int64_t kMostCount = 1'000'000'000'000;
 constexpr double kMostValue = 1e15;
 
-struct Cell {
+struct CsvCell {
   std::string text;
   int line = 1;
   int column = 1;
@@ -30,7 +30,7 @@ class CsvReader {
   CsvReader(std::string_view text, std::string_view file) : text_(text), file_(file) {}
 
   /// Reads one row; false at the end of the file.
-  bool row(std::vector<Cell>& cells, Errors& errors) {
+  bool row(std::vector<CsvCell>& cells, Errors& errors) {
     cells.clear();
     if (at_ >= text_.size()) return false;
     for (;;) {
@@ -48,8 +48,8 @@ class CsvReader {
   }
 
  private:
-  Cell cell(Errors& errors) {
-    Cell cell{{}, line_, column_};
+  CsvCell cell(Errors& errors) {
+    CsvCell cell{{}, line_, column_};
     if (at_ < text_.size() && text_[at_] == '"') return quoted(std::move(cell), errors);
     while (at_ < text_.size() && text_[at_] != ',' && text_[at_] != '\n' && text_[at_] != '\r') {
       cell.text += text_[at_++];
@@ -58,7 +58,7 @@ class CsvReader {
     return cell;
   }
 
-  Cell quoted(Cell cell, Errors& errors) {
+  CsvCell quoted(CsvCell cell, Errors& errors) {
     for (++at_, ++column_; at_ < text_.size(); ++at_, ++column_) {
       if (text_[at_] == '\n') ++line_, column_ = 0;
       if (text_[at_] != '"') {
@@ -97,7 +97,7 @@ class CsvReader {
 };
 
 struct Parse {
-  const Cell& cell;
+  const CsvCell& cell;
   std::string_view column;
   std::string_view file;
   Errors& errors;
@@ -165,12 +165,12 @@ void columns(RunT& r, const Visit& visit) {
 }
 
 /// Column of the file by name; checks the header.
-std::vector<std::string> read_header(const std::vector<Cell>& cells, std::string_view file, Errors& errors) {
+std::vector<std::string> read_header(const std::vector<CsvCell>& cells, std::string_view file, Errors& errors) {
   std::vector<std::string_view> known;
   Run empty;
   columns(empty, [&](std::string_view name, auto&) { known.push_back(name); });
   std::vector<std::string> names;
-  for (const Cell& cell : cells) {
+  for (const CsvCell& cell : cells) {
     const Place place{std::string(file), cell.line, cell.column, static_cast<int>(cell.text.size()), {}};
     if (std::find(known.begin(), known.end(), cell.text) == known.end())
       errors.push_back({.code = "unknown_column",
@@ -200,7 +200,7 @@ void read_facts(Run& run) {
   }
 }
 
-Run read_row(const std::vector<Cell>& cells, const std::vector<std::string>& names, std::string_view file,
+Run read_row(const std::vector<CsvCell>& cells, const std::vector<std::string>& names, std::string_view file,
              Errors& errors) {
   Run run;
   run.line = cells.front().line;
@@ -218,7 +218,7 @@ Result<std::vector<Run>> read_runs(std::string_view text, std::string_view file)
   Errors errors;
   std::vector<Run> runs;
   CsvReader reader(text, file);
-  std::vector<Cell> cells;
+  std::vector<CsvCell> cells;
   if (!reader.row(cells, errors))
     return fail({.code = "empty_file",
                  .message = "no header line",

@@ -5,34 +5,24 @@
 
 #include <nlohmann/json.hpp>
 
+#include "check_files.hpp"
 #include "cli/commands/commands.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace plan;
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> kJob{"--model", "8b",          "--gpus",   "64",       "--global-batch",
-                                    "512",     "--framework", "megatron", "--layout", "tp2,pp2,dp16,zero1,mb1"};
-
-struct Answer {
-  int status = 0;
-  std::string out, err;
-};
-
-Answer run(const std::vector<std::string>& words) {
-  Streams streams;
-  const int status = run_command_line(words, streams);
-  return {status, streams.out, streams.err};
-}
+const std::vector<std::string> kDiagnosed{"--model", "8b",          "--gpus",   "64",       "--global-batch",
+                                          "512",     "--framework", "megatron", "--layout", "tp2,pp2,dp16,zero1,mb1"};
 
 std::vector<std::string> with_job(std::vector<std::string> words) {
-  words.insert(words.end(), kJob.begin(), kJob.end());
+  words.insert(words.end(), kDiagnosed.begin(), kDiagnosed.end());
   return words;
 }
 
-Json estimate() { return Json::parse(run(with_job({"estimate", "--json"})).out)["best"]; }
+PlainJson estimate() { return PlainJson::parse(checks::run(with_job({"estimate", "--json"})).out)["best"]; }
 
 std::string megatron_log(double seconds, int batch = 512) {
   std::string out;
@@ -44,12 +34,12 @@ std::string megatron_log(double seconds, int batch = 512) {
   return out;
 }
 
-Json diagnosed(std::vector<std::string> words) {
+PlainJson diagnosed(std::vector<std::string> words) {
   words.insert(words.begin(), {"diagnose", "--json"});
-  const Answer answer = run(with_job(words));
+  const checks::Ran answer = checks::run(with_job(words));
   INFO(answer.err);
   REQUIRE(answer.status == 0);
-  return Json::parse(answer.out);
+  return PlainJson::parse(answer.out);
 }
 
 }  // namespace
@@ -57,13 +47,13 @@ Json diagnosed(std::vector<std::string> words) {
 TEST_CASE("diagnose: a run as predicted is healthy, a slow one is not") {
   const TemporaryFolder folder;
   const double step = estimate()["step_time_s"];
-  const Json healthy = diagnosed({"--log", folder.write("a.log", megatron_log(step))});
+  const PlainJson healthy = diagnosed({"--log", folder.write("a.log", megatron_log(step))});
   CHECK(healthy["schema"] == "plan-diagnose/1");
   CHECK(healthy["stands_out"].is_null());
   CHECK(healthy["suspects"].empty());
   CHECK(healthy["steps"]["warm_up"] == 1);
   CHECK(healthy["parts"][0]["measured_s"].get<double>() == doctest::Approx(step).epsilon(1e-3));
-  const Json slow = diagnosed({"--log", folder.write("b.log", megatron_log(2 * step))});
+  const PlainJson slow = diagnosed({"--log", folder.write("b.log", megatron_log(2 * step))});
   CHECK(slow["stands_out"] == "step");
   CHECK(!slow["suspects"].empty());
 }
@@ -72,7 +62,7 @@ TEST_CASE("diagnose: what the log shows beside times decides") {
   const TemporaryFolder folder;
   const double step = estimate()["step_time_s"];
   const std::string sockets = "n:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n";
-  const Json json = diagnosed({"--log", folder.write("a.log", sockets + megatron_log(1.4 * step))});
+  const PlainJson json = diagnosed({"--log", folder.write("a.log", sockets + megatron_log(1.4 * step))});
   CHECK(json["suspects"][0]["code"] == "network_slow");
   CHECK(json["suspects"][0]["evidence"].size() == 1);
 }
@@ -84,14 +74,14 @@ TEST_CASE("diagnose: ranks that differ name the slow one") {
   for (int rank = 0; rank < 4; ++rank)
     words.insert(words.end(),
                  {"--log", folder.write(fmt::format("{}.log", rank), megatron_log((rank == 2 ? 1.9 : 1.6) * step))});
-  const Json json = diagnosed(words);
+  const PlainJson json = diagnosed(words);
   CHECK(json["suspects"][0]["code"] == "slow_rank");
   CHECK(json["suspects"][0]["evidence"][0]["text"].get<std::string>().find("2.log") != std::string::npos);
 }
 
 TEST_CASE("diagnose: a trace splits the step") {
   const TemporaryFolder folder;
-  const Json terms = estimate()["terms_s"];
+  const PlainJson terms = estimate()["terms_s"];
   const double compute = terms["compute"].get<double>() + terms["recompute"].get<double>();
   double at = 0;
   std::string events;
@@ -109,9 +99,9 @@ TEST_CASE("diagnose: a trace splits the step") {
   const std::string text = fmt::format(
       R"({{"traceEvents":[{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","ts":0,"dur":{}}}{}]}})", at * 1e6,
       events);
-  const Json json = diagnosed({"--trace", folder.write("t.json", text)});
+  const PlainJson json = diagnosed({"--trace", folder.write("t.json", text)});
   CHECK(json["stands_out"] == "dp");
-  const std::string page = run(with_job({"diagnose", "--trace", folder.at("t.json"), "--format", "html"})).out;
+  const std::string page = checks::run(with_job({"diagnose", "--trace", folder.at("t.json"), "--format", "html"})).out;
   // The timeline of the measured step, and below it that of the predicted one, on one scale: the longer fills it.
   const auto row = [&](const char* caption) {
     const std::size_t from = page.find(caption);
@@ -142,12 +132,12 @@ TEST_CASE("diagnose: a trace without its end counts where whole steps are known,
       fmt::format(R"({{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","ts":0,"dur":{}}},)", step * 1e6);
   const std::string bare = folder.write("bare.json", "{\"traceEvents\":[" + kernel + kernel.substr(0, 20));
   const std::string marked = folder.write("marked.json", "{\"traceEvents\":[" + mark + kernel + kernel.substr(0, 20));
-  const Answer refused = run(with_job({"diagnose", "--trace", bare}));
+  const checks::Ran refused = checks::run(with_job({"diagnose", "--trace", bare}));
   CHECK(refused.status == 2);
   CHECK(refused.err.find("bare.json") != std::string::npos);
   CHECK(refused.err.find("--log") != std::string::npos);
-  const auto said = [](const Json& json) {
-    for (const Json& note : json["notes"])
+  const auto said = [](const PlainJson& json) {
+    for (const PlainJson& note : json["notes"])
       if (note["code"] == "cut_trace") return true;
     return false;
   };
@@ -157,7 +147,7 @@ TEST_CASE("diagnose: a trace without its end counts where whole steps are known,
 
 TEST_CASE("diagnose: memory that ran out, and what would explain it") {
   const TemporaryFolder folder;
-  const Answer answer = run(with_job(
+  const checks::Ran answer = checks::run(with_job(
       {"diagnose", "--log",
        folder.write(
            "a.log",
@@ -173,7 +163,7 @@ TEST_CASE("diagnose: memory that ran out, and what would explain it") {
 TEST_CASE("diagnose: memory of others is told only where this process's own is known") {
   const TemporaryFolder folder;
   const auto others = [&](const std::string& own) {
-    const Answer answer = run(with_job(
+    const checks::Ran answer = checks::run(with_job(
         {"diagnose", "--log",
          folder.write("a.log",
                       "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3 has a total "
@@ -194,7 +184,7 @@ TEST_CASE("diagnose: memory of others is told only where this process's own is k
 TEST_CASE("diagnose: what cannot be compared is refused") {
   const TemporaryFolder folder;
   const auto refused = [](const std::vector<std::string>& words, const char* why) {
-    const Answer answer = run(words);
+    const checks::Ran answer = checks::run(words);
     CHECK(answer.status == 2);
     CHECK(answer.out.empty());
     CHECK_MESSAGE(answer.err.find(why) != std::string::npos, answer.err);
@@ -214,7 +204,8 @@ TEST_CASE("diagnose: what cannot be compared is refused") {
                           estimate()["step_time_s"].get<double>(), batch);
     return folder.write("n.log", text);
   };
-  for (const char* same : {"4.19M", "512"}) CHECK(run(with_job({"diagnose", "--log", nanotron(same)})).status == 0);
+  for (const char* same : {"4.19M", "512"})
+    CHECK(checks::run(with_job({"diagnose", "--log", nanotron(same)})).status == 0);
   refused(with_job({"diagnose", "--log", nanotron("2.1M")}), "sequences or tokens");
 }
 
@@ -224,14 +215,14 @@ TEST_CASE("a diagnosed run is appended as a row that validates") {
   const std::string log = folder.write("rank0.log", megatron_log(1.1 * step));
   const std::string csv = (folder.path() / "own.csv").string();
   for (int i = 1; i <= 2; ++i) {
-    const Answer answer = run(with_job({"diagnose", "--log", log, "--append", csv}));
+    const checks::Ran answer = checks::run(with_job({"diagnose", "--log", log, "--append", csv}));
     CAPTURE(answer.err);
     REQUIRE(answer.status == 0);
   }
-  const Answer validated = run({"validate", csv, "--json"});
+  const checks::Ran validated = checks::run({"validate", csv, "--json"});
   CAPTURE(validated.err);
   REQUIRE(validated.status == 0);
-  const Json report = Json::parse(validated.out);
+  const PlainJson report = PlainJson::parse(validated.out);
   CHECK(report["rows"] == 2);
   CHECK(report["scored"] == 2);
   CHECK(report["overall"]["step_time"]["median_ape"].get<double>() == doctest::Approx(0.1 / 1.1).epsilon(0.3));
@@ -242,16 +233,16 @@ TEST_CASE("every format of a diagnosis says what nobody stated, in its first lin
   const std::string log = folder.write("a.log", megatron_log(estimate()["step_time_s"].get<double>()));
   for (const char* format : {"human", "markdown", "github", "html"}) {
     CAPTURE(format);
-    const Answer answer = run(with_job({"diagnose", "--log", log, "--format", format}));
+    const checks::Ran answer = checks::run(with_job({"diagnose", "--log", log, "--format", format}));
     REQUIRE(answer.status == 0);
     const std::size_t said = answer.out.find("not stated");
     REQUIRE(said != std::string::npos);
     CHECK(said < answer.out.find("predicted  "));
   }
-  const Json json = diagnosed({"--log", log});
+  const PlainJson json = diagnosed({"--log", log});
   CHECK_FALSE(json["unstated"].empty());
   CHECK(json.contains("unused"));
-  const std::string page = run(with_job({"diagnose", "--log", log, "--format", "html"})).out;
+  const std::string page = checks::run(with_job({"diagnose", "--log", log, "--format", "html"})).out;
   CHECK(page.find("<svg") != std::string::npos);
   CHECK(page.find("<script") == std::string::npos);
 }
@@ -274,11 +265,11 @@ TEST_CASE("every format of a diagnosis says what is suspected, that nothing is, 
   };
   for (const double slower : {1.0, 0.6, 2.0, 400.0}) {
     const std::string log = folder.write("a.log", megatron_log(slower * step));
-    const Json json = diagnosed({"--log", log});
+    const PlainJson json = diagnosed({"--log", log});
     for (const char* format : {"human", "markdown", "html"}) {
       CAPTURE(format);
       CAPTURE(slower);
-      const std::string text = flat(run(with_job({"diagnose", "--log", log, "--format", format})).out);
+      const std::string text = flat(checks::run(with_job({"diagnose", "--log", log, "--format", format})).out);
       for (std::size_t i = 0; i < std::min<std::size_t>(4, json["suspects"].size()); ++i)
         CHECK(text.find(json["suspects"][i]["what"].get<std::string>().substr(0, 30)) != std::string::npos);
       const bool none = text.find("no fault that plan knows explains it") != std::string::npos;
@@ -287,6 +278,6 @@ TEST_CASE("every format of a diagnosis says what is suspected, that nothing is, 
     }
   }
   for (const char* format : {"human", "markdown", "html"})
-    CHECK(run(with_job({"diagnose", "--log", ran_out, "--format", format})).out.find("Out of memory at") !=
+    CHECK(checks::run(with_job({"diagnose", "--log", ran_out, "--format", format})).out.find("Out of memory at") !=
           std::string::npos);
 }

@@ -27,12 +27,12 @@ bool leaves_model_open(const std::string& format) {
          format == "llama-factory" || format == "galvatron";
 }
 
-struct Asked {
+struct RoundTripped {
   const char *model, *gpus, *layout;
 };
 
 /// Emits, reads, emits. False if the framework cannot hold the plan.
-bool round_trip(const std::string& format, const std::string& launcher, const Asked& asked) {
+bool round_trip(const std::string& format, const std::string& launcher, const RoundTripped& asked) {
   const Folder folder;
   Ran first = run({"emit", format, "-o", "a", "--launcher", launcher, "--model", asked.model, "--gpus", asked.gpus,
                    "--layout", asked.layout});
@@ -63,14 +63,14 @@ bool round_trip(const std::string& format, const std::string& launcher, const As
 
 TEST_CASE("every format, every launcher: emit, read, emit gives the same files") {
   // A layout for frameworks without pipelines and one for those with them, for 70B on 64 and 405B on 512 GPUs.
-  const Asked kAsked[] = {{"70b", "64", "tp8,cp1,pp1,mb1,recompute=full"},
-                          {"70b", "64", "tp4,cp1,pp4,vp1,mb1,zero1"},
-                          {"405b", "512", "tp8,cp1,pp1,mb1,recompute=full"},
-                          {"405b", "512", "tp8,cp1,pp8,vp1,mb1,zero1,recompute=full"}};
+  const RoundTripped kAsked[] = {{"70b", "64", "tp8,cp1,pp1,mb1,recompute=full"},
+                                 {"70b", "64", "tp4,cp1,pp4,vp1,mb1,zero1"},
+                                 {"405b", "512", "tp8,cp1,pp1,mb1,recompute=full"},
+                                 {"405b", "512", "tp8,cp1,pp8,vp1,mb1,zero1,recompute=full"}};
   int written = 0;
   for (const std::string& format : emit_words()) {
     int of_format = 0;
-    for (const Asked& asked : kAsked)
+    for (const RoundTripped& asked : kAsked)
       for (const std::string& launcher : launcher_words()) {
         CAPTURE(format);
         CAPTURE(launcher);

@@ -17,17 +17,17 @@
 
 using namespace plan;
 using oracle::Trouble;
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 namespace {
 
-Json must_run(std::vector<std::string> words) {
+PlainJson must_run(std::vector<std::string> words) {
   Streams streams;
   words.emplace_back("--json");
   const int status = run_command_line(words, streams);
   CAPTURE(streams.err);
   REQUIRE(status <= 1);  // a job that does not fit ran nevertheless: it is no part of this
-  return Json::parse(streams.out);
+  return PlainJson::parse(streams.out);
 }
 
 /// A job, by the words that name it.
@@ -35,7 +35,7 @@ struct Job {
   std::vector<std::string> words{};
   oracle::LoggedJob logged{};
   oracle::PlannedStep step{};
-  Json planned{};
+  PlainJson planned{};
 };
 
 struct Row {
@@ -60,9 +60,9 @@ const Row kRows[] = {
     {"70b", 256, 128, 4096, "tp2,pp8,dp16,zero1,mb1,layers=9+4x10+2x11+9"},
 };
 
-oracle::PlannedStep::Wire wire_of(const Json& best, const char* axis) {
+oracle::PlannedStep::Wire wire_of(const PlainJson& best, const char* axis) {
   oracle::PlannedStep::Wire wire;
-  for (const Json& row : best["communication"]) {
+  for (const PlainJson& row : best["communication"]) {
     if (row["axis"] != axis) continue;
     (row["tier"] == "nvlink" ? wire.inside : wire.between) += row["time_s"].get<double>();
   }
@@ -83,7 +83,7 @@ Job job_of(const Row& row) {
   std::vector<std::string> words{"estimate"};
   words.insert(words.end(), job.words.begin(), job.words.end());
   job.planned = must_run(words)["best"];
-  const Json &terms = job.planned["terms_s"], &layout = job.planned["layout"];
+  const PlainJson &terms = job.planned["terms_s"], &layout = job.planned["layout"];
   oracle::PlannedStep& step = job.step;
   step.compute = terms["compute"].get<double>() + terms["recompute"].get<double>();
   step.hop = terms["pp"], step.bubble = terms["bubble"], step.optimizer = terms["optimizer"];
@@ -124,8 +124,8 @@ std::string compressed(const std::string& path, const std::string& text) {
 }
 
 /// Writes a run's files and diagnoses them.
-Json diagnosed(const Job& job, const oracle::MadeRun& run, const std::vector<std::pair<Trouble, double>>& troubles,
-               const TemporaryFolder& folder, std::mt19937& random) {
+PlainJson diagnosed(const Job& job, const oracle::MadeRun& run, const std::vector<std::pair<Trouble, double>>& troubles,
+                    const TemporaryFolder& folder, std::mt19937& random) {
   std::vector<std::string> words{"diagnose"};
   words.insert(words.end(), job.words.begin(), job.words.end());
   double step = 0;
@@ -157,7 +157,7 @@ Json diagnosed(const Job& job, const oracle::MadeRun& run, const std::vector<std
 }
 
 double planned_part(const Job& job, const std::string& part) {
-  const Json& terms = job.planned["terms_s"];
+  const PlainJson& terms = job.planned["terms_s"];
   if (part == "pipeline") return terms["pp"].get<double>() + terms["bubble"].get<double>();
   if (part == "compute") return job.step.compute;
   if (part == "dp") return terms["dp"].get<double>() + job.step.straggler;
@@ -184,7 +184,7 @@ TEST_CASE("healthy runs in every format are not blamed") {
   for (int i = 0; i < runs; ++i) {
     const Job& job = jobs()[random() % jobs().size()];
     const oracle::MadeRun run = oracle::make_run(job.step, {}, 3, random);
-    const Json found = diagnosed(job, run, {}, folder, random);
+    const PlainJson found = diagnosed(job, run, {}, folder, random);
     if (found["stands_out"].is_null()) continue;
     ++blamed;
     told += fmt::format("\n{} {}: {} in {}", job.words[1], job.words.back(), found["suspects"].dump(),
@@ -215,7 +215,7 @@ TEST_CASE("one or two faults are found by their part and by their name, in every
     for (const double length : run.lengths) step += length / 3;
     if (step < 1.1 * job.step.planned_step) continue;  // nobody looks for the cause of less
     ++runs;
-    const Json found = diagnosed(job, run, troubles, folder, random);
+    const PlainJson found = diagnosed(job, run, troubles, folder, random);
     std::string name;
     for (const auto& [trouble, size] : troubles)
       name += fmt::format("{}{} {:.2f}", name.empty() ? "" : " + ", oracle::code_of(trouble), size);
@@ -232,7 +232,7 @@ TEST_CASE("one or two faults are found by their part and by their name, in every
     if (part_found && cause_found) continue;
     told += fmt::format("\n{} {} ({:.2f} times as long): {}; found in {}:", job.words[1], job.words.back(),
                         step / job.step.planned_step, name, part.empty() ? "no part" : part);
-    for (const Json& one : found["suspects"])
+    for (const PlainJson& one : found["suspects"])
       told += fmt::format(" {} ({:.1f})", one["code"].get<std::string>(), one["misfit"].get<double>());
   }
   for (const auto& [kind, counts] : of) told += fmt::format("\n{}: {} of {} missed", kind, counts.second, counts.first);
@@ -255,7 +255,7 @@ TEST_CASE(
       const oracle::MadeRun run = oracle::make_run(job.step, troubles, 3, random);
       if (run.part("dp") < planned_part(job, "dp") + 0.05 * job.step.planned_step) continue;  // shows in no time
       ++runs;
-      const Json said = diagnosed(job, run, troubles, folder, random);
+      const PlainJson said = diagnosed(job, run, troubles, folder, random);
       bool named = false;
       for (std::size_t k = 0; k < std::min<std::size_t>(2, said["suspects"].size()); ++k)
         named = named || said["suspects"][k]["code"] == "wrong_order";

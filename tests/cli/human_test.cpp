@@ -10,7 +10,7 @@
 using namespace plan;
 
 namespace {
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> screen_lines(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
@@ -24,7 +24,7 @@ TEST_CASE("the report is one screen of 80 columns and 40 lines") {
     Plan plan = sample::plan();
     plan.best = sample::estimate(pp, 6.3);
     for (const bool unicode : {false, true}) {
-      const std::vector<std::string> lines = lines_of(human_report(plan, {}, Terminal{.unicode = unicode}));
+      const std::vector<std::string> lines = screen_lines(human_report(plan, {}, Terminal{.unicode = unicode}));
       CAPTURE(pp);
       CHECK(lines.size() <= 40);
       for (const std::string& line : lines) {
@@ -41,7 +41,7 @@ TEST_CASE("shares of a step's terms add up, however many are shown together as o
     for (int most = 2; most <= 9; ++most) {
       CAPTURE(most);
       int percents = 0, rows = 0;
-      for (const std::string& line : lines_of(time_table(estimate, most, Terminal{})))
+      for (const std::string& line : screen_lines(time_table(estimate, most, Terminal{})))
         if (const std::size_t sign = line.find(" %"); sign != std::string::npos)
           percents += std::stoi(line.substr(line.rfind(' ', sign - 1))), ++rows;
       CHECK(rows <= most);

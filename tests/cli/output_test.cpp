@@ -27,7 +27,7 @@ Ran estimate_to(const std::string& file, const std::vector<std::string>& more = 
   std::vector<std::string> words = kEstimate;
   words.insert(words.end(), {"-o", file});
   words.insert(words.end(), more.begin(), more.end());
-  return run(words);
+  return checks::run(words);
 }
 
 }  // namespace

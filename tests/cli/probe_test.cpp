@@ -71,7 +71,7 @@ TEST_CASE("rows of a report fit 80 columns") {
 
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -115,17 +115,17 @@ TEST_CASE("a probe's screen and its JSON have the same figures, of what was meas
   const HardwareProfile p = told_profile();
   const Cluster expected = load_cluster("dgx-h100", StoreOptions{}).value().value;
   const std::string text = probe_text(p, expected, Terminal{});
-  const Json json = Json::parse(probe_json(p, expected, {{"a.txt", "3 curves"}}));
+  const PlainJson json = PlainJson::parse(probe_json(p, expected, {{"a.txt", "3 curves"}}));
   CHECK(json["schema"] == "plan-probe/1");
   CHECK(json["gpu"] == p.gpu.model);
   CHECK(json["gpus_per_node"] == 8);
-  CHECK(json["taken"] == Json::parse(R"([{"file": "a.txt", "what": "3 curves"}])"));
+  CHECK(json["taken"] == PlainJson::parse(R"([{"file": "a.txt", "what": "3 curves"}])"));
   CHECK(text.starts_with("node07: 8 x NVIDIA H100 80GB HBM3, driver 580.95.05, CUDA 13.0, NCCL 2.28.9\n"));
   CHECK(json["figures"].size() > 50);
   std::map<std::string, int> twins;
-  for (const Json& row : json["figures"]) ++twins[row["what"]];
+  for (const PlainJson& row : json["figures"]) ++twins[row["what"]];
   std::set<std::string> verdicts;
-  for (const Json& row : json["figures"]) {
+  for (const PlainJson& row : json["figures"]) {
     const std::string what = row["what"], unit = row["unit"];
     CAPTURE(what);
     const double now = row["measured"], before = row["expected"], faster = row["faster_ratio"],
@@ -156,11 +156,11 @@ TEST_CASE("a probe says how good its fits are, what it could not measure and wha
   const HardwareProfile p = told_profile();
   const Cluster expected = load_cluster("dgx-h100", StoreOptions{}).value().value;
   const std::string text = probe_text(p, expected, Terminal{});
-  const Json json = Json::parse(probe_json(p, expected, {}));
+  const PlainJson json = PlainJson::parse(probe_json(p, expected, {}));
   REQUIRE(json["curves"].size() == p.collectives.size());
   std::map<std::string, int> grades{{"A", 1}, {"C", 1}};  // of the GEMM and of attention
   for (std::size_t i = 0; i < p.collectives.size(); ++i) {
-    const Json& curve = json["curves"][i];
+    const PlainJson& curve = json["curves"][i];
     const double error = 0.03 * static_cast<double>(i);
     const char* grade = error < 0.05 ? "A" : error < 0.12 ? "B" : error < 0.25 ? "C" : "unfit";
     CHECK(curve["grade"] == grade);

@@ -40,12 +40,12 @@ const std::map<std::string, std::string, std::less<>> kGood = {{"model", "8b"},
                                                                {"imbalance", "1"},
                                                                {"headroom", "5%"}};
 
-using Words = std::map<std::string, std::string, std::less<>>;
+using KeyWords = std::map<std::string, std::string, std::less<>>;
 
 /// A word of each key that goes with few others, and those it needs.
 struct Alone {
   std::string word;
-  Words beside;
+  KeyWords beside;
 };
 const std::map<std::string, Alone, std::less<>> kAlone = {
     {"slice", {"4x4x4", {{"gpu", "tpu-v5p"}, {"framework", "maxtext"}}}},
@@ -56,8 +56,8 @@ const std::map<std::string, Alone, std::less<>> kAlone = {
 bool is_hardware(std::string_view key) { return key == "gpu" || key == "cluster" || key == "profile"; }
 
 /// The words of a job that states `key` and what it needs.
-Words words_beside(const Words& base, const std::string& key, const std::string& word) {
-  Words words = base;
+KeyWords words_beside(const KeyWords& base, const std::string& key, const std::string& word) {
+  KeyWords words = base;
   if (key == "lora_rank") words["task"] = "lora";
   if (const auto alone = kAlone.find(key); alone != kAlone.end())
     for (const auto& [other, needed] : alone->second.beside) words[other] = needed;
@@ -66,14 +66,14 @@ Words words_beside(const Words& base, const std::string& key, const std::string&
 }
 
 /// Every key with its good word.
-Words all_good() {
-  Words words = kGood;
+KeyWords all_good() {
+  KeyWords words = kGood;
   for (const auto& [key, alone] : kAlone) words[key] = alone.word;
   return words;
 }
 
 /// Every good word that goes with all others, one kind of hardware among them.
-Words words_with(std::string_view hardware) {
+KeyWords words_with(std::string_view hardware) {
   auto words = kGood;
   for (const char* key : {"gpu", "cluster", "profile"})
     if (key != hardware) words.erase(key);
@@ -85,20 +85,20 @@ std::string flag_of(std::string key) {
   return "--" + key;
 }
 
-Result<Problem> by_flags(const Words& words) {
+Result<Problem> by_flags(const KeyWords& words) {
   std::vector<std::string> line;
   for (const auto& [key, word] : words) line.push_back(flag_of(key)), line.push_back(word);
   const Result<Args> args = parse_arguments(line);
   return args ? resolve_problem(*args) : fail(args.error());
 }
 
-std::string budget_of(const Words& words) {
+std::string budget_of(const KeyWords& words) {
   std::string text = "budget: 1\n";
   for (const auto& [key, word] : words) text += key + ": '" + word + "'\n";
   return text;
 }
 
-Result<Problem> by_budget(const Words& words) {
+Result<Problem> by_budget(const KeyWords& words) {
   const Result<BudgetFile> file = read_budget_text(budget_of(words), "b.yaml");
   if (!file) return fail(file.error());
   Result<ResolvedJob> job = resolve_job(file->jobs.front(), {});
@@ -144,11 +144,11 @@ TEST_CASE("a word means the same behind its flag and in a budget") {
 }
 
 TEST_CASE("each word alone changes what it says, and nothing else stated") {
-  const Words base = {{"model", "8b"}, {"gpus", "64"}, {"framework", "megatron"}};
+  const KeyWords base = {{"model", "8b"}, {"gpus", "64"}, {"framework", "megatron"}};
   for (const auto& good : all_good()) {
     const std::string &key = good.first, &word = good.second;
     CAPTURE(key);
-    const Words words = words_beside(base, key, word);
+    const KeyWords words = words_beside(base, key, word);
     const Result<Problem> flags = by_flags(words), budget = by_budget(words);
     REQUIRE(flags);
     REQUIRE(budget);
@@ -163,8 +163,8 @@ TEST_CASE("each word alone changes what it says, and nothing else stated") {
 }
 
 TEST_CASE("a job is asked for again by what its plan says of it, however it was said") {
-  std::vector<Words> jobs;
-  const Words base = {{"model", "8b"}, {"gpus", "64"}, {"framework", "megatron"}};
+  std::vector<KeyWords> jobs;
+  const KeyWords base = {{"model", "8b"}, {"gpus", "64"}, {"framework", "megatron"}};
   for (const auto& [key, word] : all_good())
     if (key != "layout" && key != "profile") jobs.push_back(words_beside(base, key, word));
   for (const PresetEntry& gpu : list_presets(PresetKind::Gpu, {}))
@@ -172,7 +172,7 @@ TEST_CASE("a job is asked for again by what its plan says of it, however it was 
   for (const PresetEntry& cluster : list_presets(PresetKind::Cluster, {}))
     jobs.push_back({{"model", "8b"}, {"gpus", "64"}, {"framework", "none"}, {"cluster", cluster.name}});
   jobs.push_back({{"model", "8b"}, {"gpus", "8xa100-sxm-80gb,8xh100-sxm"}});
-  for (const Words& words : jobs) {
+  for (const KeyWords& words : jobs) {
     CAPTURE(budget_of(words));
     const Result<Problem> first = by_flags(words);
     REQUIRE(first);
@@ -200,9 +200,9 @@ TEST_CASE("what no reader understands is refused, in a budget at its word") {
       if (key == "layout" && bad == "-1") continue;
       CAPTURE(key);
       CAPTURE(bad);
-      const Words words = kAlone.contains(key)
-                              ? words_beside({{"model", "8b"}, {"gpus", "64"}}, key, bad)
-                              : words_beside(words_with(is_hardware(key) ? std::string_view(key) : "gpu"), key, bad);
+      const KeyWords words = kAlone.contains(key)
+                                 ? words_beside({{"model", "8b"}, {"gpus", "64"}}, key, bad)
+                                 : words_beside(words_with(is_hardware(key) ? std::string_view(key) : "gpu"), key, bad);
       const Result<Problem> flags = by_flags(words), budget = by_budget(words);
       CHECK_FALSE(flags);
       REQUIRE_FALSE(budget);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "check_files.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/launch/launch.hpp"
 #include "temporary_folder.hpp"
@@ -17,12 +18,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-struct Ran {
-  int status = 0;
-  std::string out, err;
-};
-
-Ran run(const std::string& line) {
+checks::Ran run_line(const std::string& line) {
   std::vector<std::string> words;
   std::istringstream in(line);
   for (std::string word; in >> word;) words.push_back(word);
@@ -69,7 +65,7 @@ const std::string kRefused[] = {
 TEST_CASE("answers keep to 80 columns, and reports to 48 lines") {
   for (const std::string& line : kAnswers) {
     CAPTURE(line);
-    const Ran ran = run(line);
+    const checks::Ran ran = run_line(line);
     CHECK(ran.status <= kNo);
     CHECK(ran.err.empty());
     CHECK_FALSE(ran.out.empty());
@@ -87,7 +83,7 @@ TEST_CASE("no line for people is wider than 80 columns, but for a word that cann
   lines.insert(lines.end(), std::begin(kRefused), std::end(kRefused));
   for (const char* what : {"models", "gpus", "clusters", "frameworks", "formulas", "rules", "terms", "limits"})
     lines.push_back(std::string("list ") + what);
-  std::istringstream terms(run("list terms --names").out), formulas(run("list formulas --names").out);
+  std::istringstream terms(run_line("list terms --names").out), formulas(run_line("list formulas --names").out);
   for (std::string name; std::getline(terms, name);)
     lines.push_back("explain " + name + " --model 8b --gpus 8 --layout tp2");
   for (std::string name; std::getline(formulas, name);) lines.push_back("show formula " + name);
@@ -103,7 +99,7 @@ TEST_CASE("no line for people is wider than 80 columns, but for a word that cann
       lines.push_back(fmt::format("emit {} {} -o {} --force", format, job, folder.at(format)));
   for (const std::string& line : lines) {
     CAPTURE(line);
-    const Ran ran = run(line);
+    const checks::Ran ran = run_line(line);
     std::istringstream in(ran.out + "\n" + ran.err);
     for (std::string row; std::getline(in, row);) {
       if (display_width(row) <= 80) continue;
@@ -116,12 +112,12 @@ TEST_CASE("no line for people is wider than 80 columns, but for a word that cann
 TEST_CASE("a no says why and what would work, and nothing stands on standard output") {
   for (const std::string& line : kRefused) {
     CAPTURE(line);
-    const Ran ran = run(line);
+    const checks::Ran ran = run_line(line);
     CHECK(ran.status == kNo);
     CHECK(ran.out.empty());
     CHECK(ran.err.find("error: ") == 0);
     CHECK(ran.err.find("help: smallest changes that work") != std::string::npos);
-    CHECK(run(line + " --json").status == kNo);
+    CHECK(run_line(line + " --json").status == kNo);
   }
 }
 
@@ -129,8 +125,8 @@ TEST_CASE("the machine-readable report adds up and does not depend on threads") 
   for (const char* line : {"--model 8b --gpus 16 --json --pareto", "--model mixtral-8x7b --gpus 32 --json --layout tp2",
                            "estimate --model 405b --gpus 16384 --layout tp8,pp16,vp8 --json"}) {
     CAPTURE(line);
-    const Ran one = run(std::string(line) + " --threads 1");
-    CHECK(one.out == run(std::string(line) + " --threads 3").out);
+    const checks::Ran one = run_line(std::string(line) + " --threads 1");
+    CHECK(one.out == run_line(std::string(line) + " --threads 3").out);
     const Json json = Json::parse(one.out);
     std::vector<Json> estimates = {json["best"]};
     for (const Json& runner : json["runners_up"]) estimates.push_back(runner);
@@ -158,14 +154,14 @@ TEST_CASE("the machine-readable report adds up and does not depend on threads") 
 }
 
 TEST_CASE("the layout that a plan found estimates to the same numbers") {
-  const Json found = Json::parse(run("--model 8b --gpus 16 --json").out);
+  const Json found = Json::parse(run_line("--model 8b --gpus 16 --json").out);
   const Json& l = found["best"]["layout"];
   std::string flag = "tp" + l["tp"].dump() + ",cp" + l["cp"].dump() + ",pp" + l["pp"].dump() + ",vp" + l["vp"].dump() +
                      ",dp" + l["dp"].dump() + ",zero" + l["zero"].dump() + ",shard" + l["shard"].dump() + ",mb" +
                      l["micro_batch"].dump();
   flag += ",schedule=" + l["schedule"].get<std::string>() + ",recompute=" + l["recompute"].get<std::string>() +
           ",cp-kind=" + l["cp_kind"].get<std::string>() + ",sp=" + (l["sequence_parallel"].get<bool>() ? "on" : "off");
-  const Json again = Json::parse(run("estimate --model 8b --gpus 16 --json --layout " + flag).out);
+  const Json again = Json::parse(run_line("estimate --model 8b --gpus 16 --json --layout " + flag).out);
   CHECK(again["best"]["step_time_s"] == found["best"]["step_time_s"]);
   CHECK(again["best"]["memory"] == found["best"]["memory"]);
 }

@@ -19,7 +19,7 @@ using namespace plan;
 
 namespace {
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> typed_lines(const std::string& text) {
   std::vector<std::string> out;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) out.push_back(line);
@@ -71,11 +71,11 @@ TEST_CASE("every line is as full as the width allows, and no word is lost") {
     for (std::string& item : items) item = any_word(random, 8) + (random() % 2 == 0 ? " " + any_word(random, 8) : "");
     const int width = 12 + static_cast<int>(random() % 60), indent = static_cast<int>(random() % 8),
               first = random() % 2 == 0 ? indent : static_cast<int>(random() % 12);
-    check_lines(lines_of(wrap(fmt::format("{}", fmt::join(words, " ")), width, indent, first)), words, width, indent,
+    check_lines(typed_lines(wrap(fmt::format("{}", fmt::join(words, " ")), width, indent, first)), words, width, indent,
                 first);
     std::vector<std::string> pieces = items;
     for (std::size_t i = 0; i + 1 < pieces.size(); ++i) pieces[i] += ",";
-    check_lines(lines_of(wrap_items(items, width, indent)), pieces, width, indent, indent);
+    check_lines(typed_lines(wrap_items(items, width, indent)), pieces, width, indent, indent);
   }
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("a caret stands under its column, as long as what it means, in lines o
       text += random() % 12 == 0 ? '\t' : static_cast<char>('!' + random() % 90);
     Place place{"file.yaml", 1 + static_cast<int>(random() % 2000), 1 + static_cast<int>(random() % text.size()),
                 static_cast<int>(random() % 20), text};
-    const std::vector<std::string> frame = lines_of(source_frame(place, terminal));
+    const std::vector<std::string> frame = typed_lines(source_frame(place, terminal));
     REQUIRE(frame.size() == 4);
     CHECK(frame[0] == fmt::format("  --> file.yaml:{}:{}", place.line, place.column));
     const std::string number = fmt::format("{:>2}", place.line);
@@ -119,7 +119,7 @@ TEST_CASE("nothing of an error that a terminal would obey reaches it") {
 
 TEST_CASE("rows of changes stand together, squeezed where they are too wide") {
   const Error error{"does_not_fit", "too big", {}, {"--gpus 8   " + std::string(60, 'x') + "     y", "leave it"}};
-  const std::vector<std::string> lines = lines_of(diagnostic(error, Terminal{}));
+  const std::vector<std::string> lines = typed_lines(diagnostic(error, Terminal{}));
   CHECK(lines[1] == "help: smallest changes that fit, one at a time");
   CHECK(lines[2] == "        --gpus 8  " + std::string(60, 'x') + "  y");
   CHECK(lines[3] == "        leave it");

@@ -41,7 +41,7 @@ const Validation& published() {
 }
 
 /// Numbers chosen by hand, so that the screens do not move with the predictions.
-Validation sample() {
+Validation validation_sample() {
   Validation v;
   ScoredRun good;
   good.run.id = "a<1>", good.run.suite = "mine", good.run.quality = "A";
@@ -95,7 +95,7 @@ Errors are |predicted / measured - 1|; bias is their signed mean, inside the
 share of measurements within the printed interval. Overall weighs every suite
 the same.
 )";
-  CHECK(validation_text(sample(), Terminal{}) == expected);
+  CHECK(validation_text(validation_sample(), Terminal{}) == expected);
 }
 
 TEST_CASE("every line of the published validation fits 80 columns") {
@@ -108,7 +108,7 @@ TEST_CASE("every line of the published validation fits 80 columns") {
 }
 
 TEST_CASE("JSON has the documented keys, null where there is nothing") {
-  const Json json = Json::parse(validation_json(sample()));
+  const Json json = Json::parse(validation_json(validation_sample()));
   CHECK(json.begin().key() == "schema");
   CHECK(json["schema"] == "plan-validate/1");
   CHECK(json["rows"] == 4);
@@ -160,7 +160,7 @@ TEST_CASE("every format of a validation has the same runs, and each is its own f
 }
 
 TEST_CASE("one CSV line a run, quoted, in the order of the files") {
-  std::istringstream lines(validation_rows(sample()));
+  std::istringstream lines(validation_rows(validation_sample()));
   std::string header, first, second, third;
   std::getline(lines, header), std::getline(lines, first), std::getline(lines, second), std::getline(lines, third);
   CHECK(first ==
@@ -172,7 +172,8 @@ TEST_CASE("one CSV line a run, quoted, in the order of the files") {
 }
 
 TEST_CASE("the page is well-formed, has every point and no script") {
-  for (const std::string& page : {validation_html(sample()), validation_html({}), validation_html(published())}) {
+  for (const std::string& page :
+       {validation_html(validation_sample()), validation_html({}), validation_html(published())}) {
     std::vector<std::string> open;
     for (std::size_t at = page.find('<', 1); at != std::string::npos; at = page.find('<', at + 1)) {
       const std::size_t end = page.find('>', at);
@@ -192,7 +193,7 @@ TEST_CASE("the page is well-formed, has every point and no script") {
     CHECK(page.find("http") == std::string::npos);
     CHECK(page.size() < 200'000);
   }
-  const std::string page = validation_html(sample());
+  const std::string page = validation_html(validation_sample());
   CHECK(page.find("<title>a&lt;1&gt; 2 +5.0 %</title>") != std::string::npos);
   const auto count = [&](std::string_view what) {
     int n = 0;

@@ -11,6 +11,7 @@
 #include <map>
 #include <random>
 
+#include "draw.hpp"
 #include "formulas/efficiency.hpp"
 #include "formulas/schedule.hpp"
 #include "tests/oracle/pipeline_sim.hpp"
@@ -21,11 +22,11 @@ namespace {
 using Key = std::function<int(int rank)>;
 
 /// A rank's place on every axis, worked out from its number by division.
-struct Place {
+struct GridPlace {
   int tp, cp, pp, dp, etp, ep, copy;
 };
 
-Place place_of(const Layout& l, int rank) {
+GridPlace place_of(const Layout& l, int rank) {
   const bool data_last = l.order == AxisOrder::DataOutermost;
   const auto digits = [&](int inner, int outer, int copies) {
     const int block = inner * outer, rest = rank / block;
@@ -40,7 +41,7 @@ Place place_of(const Layout& l, int rank) {
 
 struct World {
   Layout layout{};
-  std::vector<Place> places{};  ///< by rank
+  std::vector<GridPlace> places{};  ///< by rank
   Cluster cluster{};
   std::vector<double> link{};  ///< seconds of a hand-over, by tier
 };
@@ -55,20 +56,15 @@ std::size_t tier_between(const World& w, int a, int b) {
 double slowest_link(const World& w, int dp, int from, int to) {
   double slowest = 0;
   for (int a = 0; a < w.layout.world(); ++a) {
-    const Place& sender = w.places[static_cast<std::size_t>(a)];
+    const GridPlace& sender = w.places[static_cast<std::size_t>(a)];
     if (sender.dp != dp || sender.pp != from) continue;
     for (int b = 0; b < w.layout.world(); ++b) {
-      const Place& receiver = w.places[static_cast<std::size_t>(b)];
+      const GridPlace& receiver = w.places[static_cast<std::size_t>(b)];
       if (receiver.dp == dp && receiver.pp == to && receiver.tp == sender.tp && receiver.cp == sender.cp)
         slowest = std::max(slowest, w.link[tier_between(w, a, b)]);
     }
   }
   return slowest;
-}
-
-template <class T>
-T pick(std::mt19937& random, std::initializer_list<T> values) {
-  return values.begin()[random() % values.size()];
 }
 
 /// Tiers that the blocks of the axes fill, so that every group has as many members in each instance.

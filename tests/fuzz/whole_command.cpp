@@ -1,7 +1,7 @@
 // Whole commands, words to answer: bytes are words, one a line, up to an empty line; what follows is a file, which the
 // word
-// `@` names. The answer must be one of the documented statuses, with an error's message on 2 and numbers inside physics
-// on 0 and 1. Nothing is written but into a folder of the target's own.
+// `@` names. The answer must be one of the documented statuses, with an error's message on 2 and numbers inside
+// physics on 0 and 1. Nothing is written but into a folder of the target's own.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -15,7 +15,7 @@
 namespace plan::fuzz {
 namespace {
 
-void must(bool kept, const std::string& what) {
+void must_hold(bool kept, const std::string& what) {
   if (!kept) throw Broken{what};
 }
 
@@ -32,9 +32,10 @@ bool is_safe(const std::vector<std::string>& words) {
 void check_numbers(const nlohmann::json& json, const std::string& key) {
   if (json.is_number()) {
     const double value = json.get<double>();
-    must(std::isfinite(value), key + " is no number");
-    if (key == "model_causal" || key == "model_full") must(value >= 0 && value <= 1, "utilisation beyond the peak");
-    if (key == "step_time_s" || key == "peak_memory_bytes") must(value > 0, key + " is not above zero");
+    must_hold(std::isfinite(value), key + " is no number");
+    if (key == "model_causal" || key == "model_full")
+      must_hold(value >= 0 && value <= 1, "utilisation beyond the peak");
+    if (key == "step_time_s" || key == "peak_memory_bytes") must_hold(value > 0, key + " is not above zero");
   }
   for (const auto& [name, value] : json.items())
     if (json.is_structured()) check_numbers(value, json.is_object() ? name : key);
@@ -58,16 +59,16 @@ void whole_command(std::string_view bytes) {
   if (words[0] == "emit") words.insert(words.end(), {"-o", folder.at("job")});
   Streams streams;
   const int status = run_command_line(words, streams);
-  must(status >= 0 && status <= 3, "an undocumented status");
-  must(status == 0 || status == 1 || streams.out.empty(), "an answer beside an error");
-  must(status != 2 || streams.err.find("error:") != std::string::npos, "a refusal without an error");
+  must_hold(status >= 0 && status <= 3, "an undocumented status");
+  must_hold(status == 0 || status == 1 || streams.out.empty(), "an answer beside an error");
+  must_hold(status != 2 || streams.err.find("error:") != std::string::npos, "a refusal without an error");
   if (status <= 1 && streams.out.starts_with('{')) check_numbers(nlohmann::json::parse(streams.out), "");
   if (words[0] != "emit" || status != 0 || !std::filesystem::exists(folder.at("job"))) return;  // or only help
   std::vector<std::string> back = {"estimate"};
   for (const auto& entry : std::filesystem::directory_iterator(folder.at("job")))
     back.insert(back.end(), {"--from", entry.path().string()});
   Streams again;
-  must(run_command_line(back, again) <= 1, "what was emitted does not read back: " + again.err);
+  must_hold(run_command_line(back, again) <= 1, "what was emitted does not read back: " + again.err);
 }
 
 }  // namespace plan::fuzz

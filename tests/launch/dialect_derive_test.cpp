@@ -9,7 +9,7 @@
 namespace plan {
 namespace {
 
-LaunchJob read(const char* name, const std::string& text) {
+LaunchJob read_named(const char* name, const std::string& text) {
   const Temporary file(name, text);
   const Result<LaunchJob> job = read_launch_files({file.path()});
   REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
@@ -26,15 +26,15 @@ const std::string kVerl =
 }  // namespace
 
 TEST_CASE("verl's step is a mini-batch of prompts times their responses, its sequence a prompt with one") {
-  const LaunchJob plain = read("a.sh", kVerl);
+  const LaunchJob plain = read_named("a.sh", kVerl);
   CHECK(plain.training->global_batch == 128);
   CHECK(plain.training->seq == 4096);
-  const LaunchJob grouped = read("a.sh", kVerl + "actor_rollout_ref.rollout.n=5\n");
+  const LaunchJob grouped = read_named("a.sh", kVerl + "actor_rollout_ref.rollout.n=5\n");
   CHECK(grouped.training->global_batch == 640);
 }
 
 TEST_CASE("what verl clears off the GPU between updates is counted on it, and told") {
-  const LaunchJob job = read("a.sh", kVerl + "actor_rollout_ref.actor.megatron.param_offload=True\n");
+  const LaunchJob job = read_named("a.sh", kVerl + "actor_rollout_ref.actor.megatron.param_offload=True\n");
   CHECK(!job.training->offload.any());
   CHECK(std::any_of(job.notes.begin(), job.notes.end(), [](const Note& note) {
     return note.code == "keys_not_read" && note.text.find("param_offload") != std::string::npos;
@@ -53,18 +53,19 @@ TEST_CASE("the models that verl keeps beside the actor are told, under Megatron 
       "data.max_prompt_length=1024 data.max_response_length=3072 ";
   for (const std::string& start : {kVerl, fsdp}) {
     CAPTURE(start);
-    const LaunchJob plain = read("a.sh", start + "algorithm.adv_estimator=grpo algorithm.use_kl_in_reward=False " +
-                                             "actor_rollout_ref.actor.use_kl_loss=False\n");
+    const LaunchJob plain =
+        read_named("a.sh", start + "algorithm.adv_estimator=grpo algorithm.use_kl_in_reward=False " +
+                               "actor_rollout_ref.actor.use_kl_loss=False\n");
     CHECK_FALSE(told(plain, "beside the trained"));
     for (const char* word : {"actor_rollout_ref.actor.use_kl_loss=True", "algorithm.use_kl_in_reward=True"}) {
-      const LaunchJob job = read("a.sh", start + "algorithm.adv_estimator=grpo " + word + "\n");
+      const LaunchJob job = read_named("a.sh", start + "algorithm.adv_estimator=grpo " + word + "\n");
       CHECK(told(job, "the reference model beside"));
       CHECK_FALSE(told(job, "critic beside"));
     }
-    CHECK(told(read("a.sh", start + "algorithm.adv_estimator=gae\n"), "critic beside"));
+    CHECK(told(read_named("a.sh", start + "algorithm.adv_estimator=gae\n"), "critic beside"));
   }
-  CHECK(told(read("a.sh", kVerl + "algorithm.adv_estimator=grpo critic.enable=True\n"), "critic beside"));
-  CHECK_FALSE(told(read("a.sh", kVerl + "algorithm.adv_estimator=gae critic.enable=False\n"), "critic beside"));
+  CHECK(told(read_named("a.sh", kVerl + "algorithm.adv_estimator=grpo critic.enable=True\n"), "critic beside"));
+  CHECK_FALSE(told(read_named("a.sh", kVerl + "algorithm.adv_estimator=gae critic.enable=False\n"), "critic beside"));
 }
 
 TEST_CASE("a model is known by its name where only a machine knows the folder above it") {
@@ -84,7 +85,7 @@ TEST_CASE("a model is known by its name where only a machine knows the folder ab
 
 TEST_CASE("values of MODEL_ARGS that keep a shell's quotes are read without them") {
   const auto layers_with_experts = [](const std::string& pattern) {
-    const LaunchJob job = read(
+    const LaunchJob job = read_named(
         "a.yaml",
         "MODEL_ARGS:\n  --num-layers: 4\n  --hidden-size: 1024\n  --num-attention-heads: 8\n  --seq-length: 1024\n"
         "  --max-position-embeddings: 1024\n  --micro-batch-size: 1\n  --global-batch-size: 8\n  --vocab-size: 32000\n"
@@ -103,8 +104,8 @@ TEST_CASE("values of MODEL_ARGS that keep a shell's quotes are read without them
 TEST_CASE("verl's hybrid optimizer is offloaded") {
   const std::string optimizer = "++actor_rollout_ref.actor.optim.override_optimizer_config.";
   const LaunchJob job =
-      read("a.sh", kVerl + optimizer + "optimizer_cpu_offload=True " + optimizer + "optimizer_offload_fraction=0.5 " +
-                       optimizer + "use_precision_aware_optimizer=True\n");
+      read_named("a.sh", kVerl + optimizer + "optimizer_cpu_offload=True " + optimizer +
+                             "optimizer_offload_fraction=0.5 " + optimizer + "use_precision_aware_optimizer=True\n");
   CHECK(job.training->offload.optimizer == 0.5);
 }
 
@@ -114,25 +115,25 @@ TEST_CASE("NeMo-RL's recomputation is switched apart from its granularity") {
       "  max_total_sequence_length: 4096\n  megatron_cfg:\n    enabled: true\n"
       "    tensor_model_parallel_size: 4\n    recompute_granularity: full\n    activation_checkpointing: ";
   const std::string end = "\ncluster:\n  num_nodes: 2\n  gpus_per_node: 8\n";
-  CHECK(read("a.yaml", start + "false" + end).fixed.recompute == Recompute{});
-  CHECK(read("a.yaml", start + "true" + end).fixed.recompute == Recompute{.kind = RecomputeKind::Full});
+  CHECK(read_named("a.yaml", start + "false" + end).fixed.recompute == Recompute{});
+  CHECK(read_named("a.yaml", start + "true" + end).fixed.recompute == Recompute{.kind = RecomputeKind::Full});
 }
 
 TEST_CASE("ms-swift recomputes attention's core unless told otherwise") {
   const std::string start =
       "#!/bin/bash\nexport NNODES=1 NPROC_PER_NODE=8\nmegatron sft --model meta-llama/Meta-Llama-3-8B "
       "--tensor_model_parallel_size 2 --global_batch_size 64 --max_length 4096";
-  CHECK(read("a.sh", start + "\n").fixed.recompute->kind == RecomputeKind::Selective);
-  CHECK(read("a.sh", start + " --recompute_granularity none\n").fixed.recompute == Recompute{});
+  CHECK(read_named("a.sh", start + "\n").fixed.recompute->kind == RecomputeKind::Selective);
+  CHECK(read_named("a.sh", start + " --recompute_granularity none\n").fixed.recompute == Recompute{});
 }
 
 TEST_CASE("what LLaMA-Factory hands to Megatron-Bridge unread is read") {
-  const LaunchJob job = read("a.yaml",
-                             "model_name_or_path: Qwen/Qwen3-30B-A3B\nfinetuning_type: full\n"
-                             "tensor_model_parallel_size: 1\npipeline_model_parallel_size: 1\n"
-                             "expert_model_parallel_size: 4\nper_device_train_batch_size: 2\ncutoff_len: 4096\n"
-                             "gradient_accumulation_steps: 16\nrecompute_granularity: selective\n"
-                             "extra_config: '{\"model.recompute_modules\": [\"core_attn\", \"moe\"]}'\n");
+  const LaunchJob job = read_named("a.yaml",
+                                   "model_name_or_path: Qwen/Qwen3-30B-A3B\nfinetuning_type: full\n"
+                                   "tensor_model_parallel_size: 1\npipeline_model_parallel_size: 1\n"
+                                   "expert_model_parallel_size: 4\nper_device_train_batch_size: 2\ncutoff_len: 4096\n"
+                                   "gradient_accumulation_steps: 16\nrecompute_granularity: selective\n"
+                                   "extra_config: '{\"model.recompute_modules\": [\"core_attn\", \"moe\"]}'\n");
   CHECK(job.fixed.recompute ==
         Recompute{.kind = RecomputeKind::Selective, .modules = kRecomputeCoreAttention | kRecomputeMoe});
 }
@@ -143,11 +144,11 @@ TEST_CASE("ms-swift's model is the one that Megatron's weights are named by, whe
   for (const char* weights :
        {"--load /data/Qwen3-8B-mcore", "--mcore_model Qwen3-8B-mcore", "--model Qwen/Qwen3-8B --load x"}) {
     CAPTURE(weights);
-    const LaunchJob job = read("a.sh", command + weights + "\n");
+    const LaunchJob job = read_named("a.sh", command + weights + "\n");
     REQUIRE(job.model);
     CHECK(job.model->depth() == 36);
   }
-  CHECK(!read("a.sh", command + "--load /data/out/checkpoint-100\n").model);
+  CHECK(!read_named("a.sh", command + "--load /data/out/checkpoint-100\n").model);
 }
 
 }  // namespace plan

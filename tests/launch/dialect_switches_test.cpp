@@ -46,11 +46,11 @@ struct Sample {
   std::string name, text;
 };
 
-LaunchJob read(const Sample& sample) { return job_of(sample.name, sample.text + "\n", on(16)); }
+LaunchJob read_sample(const Sample& sample) { return job_of(sample.name, sample.text + "\n", on(16)); }
 
 /// What the answer names beside what it names without the change.
 std::size_t told(const Sample& sample, const std::string& text) {
-  return read({sample.name, text}).unused.size() - read(sample).unused.size();
+  return read_sample({sample.name, text}).unused.size() - read_sample(sample).unused.size();
 }
 
 }  // namespace
@@ -106,7 +106,7 @@ TEST_CASE("ms-swift's adapters of the language model alone leave its other parts
 
 TEST_CASE("verl's FSDP: groups that share weights, what is gathered twice, and the weights that are stepped on") {
   const std::string config = " actor_rollout_ref.actor.fsdp_config.";
-  const auto job = [](const std::string& more) { return read({"verl.sh", kVerl + more}); };
+  const auto job = [](const std::string& more) { return read_sample({"verl.sh", kVerl + more}); };
   CHECK(job("").fixed.shard == 0);
   CHECK(job("").fixed.zero == 3);
   CHECK(job("").training->master_bytes == 4);
@@ -132,24 +132,24 @@ TEST_CASE("verl's FSDP: groups that share weights, what is gathered twice, and t
 TEST_CASE("NeMo-RL's fp8 and sequence parallelism count where they are switched on") {
   const std::string fp8 =
       "    enabled: true\n    fp8_cfg:\n      enabled: true\n      fp8: hybrid\n      fp8_recipe: tensorwise\n";
-  CHECK(read({"rl.yaml", replaced(kNemoRl, "    enabled: true\n", fp8)}).training->precision ==
+  CHECK(read_sample({"rl.yaml", replaced(kNemoRl, "    enabled: true\n", fp8)}).training->precision ==
         Precision::Fp8Tensorwise);
-  CHECK(read({"rl.yaml", replaced(replaced(kNemoRl, "    enabled: true\n", fp8), "      enabled: true\n",
-                                  "      enabled: false\n")})
+  CHECK(read_sample({"rl.yaml", replaced(replaced(kNemoRl, "    enabled: true\n", fp8), "      enabled: true\n",
+                                         "      enabled: false\n")})
             .training->precision == Precision::Bf16);
   std::string tensors = replaced(kNemoRl, "    enabled: false\n",
                                  "    enabled: true\n    tensor_parallel_size: 2\n    sequence_parallel: true\n");
   tensors = replaced(tensors, "  megatron_cfg:\n    enabled: true\n", "  megatron_cfg:\n    enabled: false\n");
-  CHECK(read({"rl.yaml", tensors}).fixed.sequence_parallel == true);
-  CHECK(read({"rl.yaml", replaced(tensors, "sequence_parallel: true", "sequence_parallel: false")})
+  CHECK(read_sample({"rl.yaml", tensors}).fixed.sequence_parallel == true);
+  CHECK(read_sample({"rl.yaml", replaced(tensors, "sequence_parallel: true", "sequence_parallel: false")})
             .fixed.sequence_parallel == false);
 }
 
 TEST_CASE("GPT-NeoX's attention is PyTorch's own unless it is said to be flash, and its optimizer is what is named") {
   const auto with = [](const std::string& more) {
-    return read({"neox.yml", replaced(kNeox, "\"precision\"", more + ", \"precision\"")});
+    return read_sample({"neox.yml", replaced(kNeox, "\"precision\"", more + ", \"precision\"")});
   };
-  CHECK_FALSE(read({"neox.yml", kNeox}).training->stack.flash_attention);
+  CHECK_FALSE(read_sample({"neox.yml", kNeox}).training->stack.flash_attention);
   CHECK(with("\"attention_config\": [[[\"flash\"], 12]]").training->stack.flash_attention);
   CHECK_FALSE(with("\"attention_config\": [[[\"global\"], 12]]").training->stack.flash_attention);
   CHECK(names(with("\"attention_config\": [[[\"local\"], 12]]").unused, "attention_config"));
@@ -170,12 +170,14 @@ TEST_CASE("GPT-NeoX's attention is PyTorch's own unless it is said to be flash, 
     CAPTURE(word);
     CHECK(with(word).unused.empty());
   }
-  const auto optimizer = [](const std::string& word) { return read({"neox.yml", replaced(kNeox, "\"Adam\"", word)}); };
+  const auto optimizer = [](const std::string& word) {
+    return read_sample({"neox.yml", replaced(kNeox, "\"Adam\"", word)});
+  };
   CHECK(optimizer("\"sgd\"").training->optimizer == Optimizer::SgdMomentum);
   CHECK(names(optimizer("\"Lion\"").unused, "lion"));
-  CHECK(names(read({"neox.yml", replaced(kNeox, "\"stage\": 1",
-                                         "\"stage\": 1, \"offload_optimizer\": {\"device\": "
-                                         "\"cpu\"}")})
+  CHECK(names(read_sample({"neox.yml", replaced(kNeox, "\"stage\": 1",
+                                                "\"stage\": 1, \"offload_optimizer\": {\"device\": "
+                                                "\"cpu\"}")})
                   .unused,
               "offload_optimizer"));
 }

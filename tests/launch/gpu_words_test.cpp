@@ -18,7 +18,7 @@ std::string script(const std::string& directives) {
          "--global-batch-size 16 --eval-interval 10 --vocab-size 32000 --bf16\n";
 }
 
-std::string read(const std::string& directives) { return job_of("run.sh", script(directives)).gpu; }
+std::string gpu_read(const std::string& directives) { return job_of("run.sh", script(directives)).gpu; }
 
 }  // namespace
 
@@ -31,27 +31,27 @@ TEST_CASE("a GPU is known by each of its names, wherever Slurm has a place for i
     words.push_back(entry.name);
     for (const std::string& word : words) {
       CAPTURE(word);
-      CHECK(read("#SBATCH --gres=gpu:" + word + ":4") == entry.name);
-      CHECK(read("#SBATCH --gpus-per-node=" + word + ":4") == entry.name);
-      CHECK(read("#SBATCH --gpus=" + word + ":8") == entry.name);
-      CHECK(read("#SBATCH -C \"" + word + "&ib\"") == entry.name);
+      CHECK(gpu_read("#SBATCH --gres=gpu:" + word + ":4") == entry.name);
+      CHECK(gpu_read("#SBATCH --gpus-per-node=" + word + ":4") == entry.name);
+      CHECK(gpu_read("#SBATCH --gpus=" + word + ":8") == entry.name);
+      CHECK(gpu_read("#SBATCH -C \"" + word + "&ib\"") == entry.name);
       ++names;
     }
   }
   CHECK(names > 60);
-  CHECK(read("#SBATCH --gres=gpu:nvidia_h100_80gb_hbm3:4") == "h100-sxm");
-  CHECK(read("#SBATCH --gres=gpu:nvidia_a100-sxm4-80gb:4") == "a100-sxm-80gb");
-  CHECK(read("#SBATCH --gres=gpu:tesla_t4:4") == "t4");
-  CHECK(read("#SBATCH --constraint=a100|h100") == "");
+  CHECK(gpu_read("#SBATCH --gres=gpu:nvidia_h100_80gb_hbm3:4") == "h100-sxm");
+  CHECK(gpu_read("#SBATCH --gres=gpu:nvidia_a100-sxm4-80gb:4") == "a100-sxm-80gb");
+  CHECK(gpu_read("#SBATCH --gres=gpu:tesla_t4:4") == "t4");
+  CHECK(gpu_read("#SBATCH --constraint=a100|h100") == "");
   // Sites shorten the memory, and add words of their own.
-  CHECK(read("#SBATCH --constraint=a100_80g") == "a100-sxm-80gb");
-  CHECK(read("#SBATCH -C \"v100-32g&ib\"") == "v100-sxm2-32gb");
-  CHECK(read("#SBATCH -C h100_ib") == "h100-sxm");
-  CHECK(read("#SBATCH -C intel&avx512") == "");
-  CHECK(read("#SBATCH --partition=h200") == "h200-sxm");
-  CHECK(read("#SBATCH -p a100-long\n#SBATCH --gres=gpu:4") == "a100-sxm-80gb");
-  CHECK(read("#SBATCH -p h100\n#SBATCH --gres=gpu:a100:4") == "a100-sxm-80gb");
-  CHECK(read("#SBATCH -p batch") == "");
+  CHECK(gpu_read("#SBATCH --constraint=a100_80g") == "a100-sxm-80gb");
+  CHECK(gpu_read("#SBATCH -C \"v100-32g&ib\"") == "v100-sxm2-32gb");
+  CHECK(gpu_read("#SBATCH -C h100_ib") == "h100-sxm");
+  CHECK(gpu_read("#SBATCH -C intel&avx512") == "");
+  CHECK(gpu_read("#SBATCH --partition=h200") == "h200-sxm");
+  CHECK(gpu_read("#SBATCH -p a100-long\n#SBATCH --gres=gpu:4") == "a100-sxm-80gb");
+  CHECK(gpu_read("#SBATCH -p h100\n#SBATCH --gres=gpu:a100:4") == "a100-sxm-80gb");
+  CHECK(gpu_read("#SBATCH -p batch") == "");
   CHECK(job_of("run.sh", script("#SBATCH -C a100_20")).hardware.find("a100_20") != std::string::npos);
 }
 

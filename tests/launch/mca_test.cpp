@@ -15,7 +15,7 @@ const std::string kJob =
     "pipeline_model_parallel_size: 2\nexpert_model_parallel_size: 2\nuse_distributed_optimizer: true\n";
 
 /// The job on 16 GPUs.
-LaunchJob read(const std::string& lines) {
+LaunchJob read_mca(const std::string& lines) {
   const Temporary file("job.yaml", kJob + lines), hosts("hostfile", "a slots=8\nb slots=8\n");
   const Result<LaunchJob> job = read_launch_files({file.path(), hosts.path()});
   REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
@@ -30,8 +30,8 @@ bool tells(const LaunchJob& job, const std::string& word) {
 }  // namespace
 
 TEST_CASE("every data-parallel rank reads micro-batches of its own, experts or not; Megatron-Bridge's divide them") {
-  CHECK(read("bias_activation_fusion: true\n").training->global_batch == 1 * 8 * 16 / (2 * 2));
-  const LaunchJob bridge = read("");
+  CHECK(read_mca("bias_activation_fusion: true\n").training->global_batch == 1 * 8 * 16 / (2 * 2));
+  const LaunchJob bridge = read_mca("");
   CHECK(bridge.training->global_batch == 1 * 8 * 16 / (2 * 2 * 2));
   CHECK(tells(bridge, "USE_MCA=1"));
 }
@@ -49,15 +49,15 @@ TEST_CASE("a script that asks for mcore_adapter decides which back end reads the
 }
 
 TEST_CASE("a file that says how it is started is read as it is started") {
-  const LaunchJob mca = read("bias_activation_fusion: true\n"),
-                  said = read("# USE_MCA=1 llamafactory-cli train job.yaml\n");
+  const LaunchJob mca = read_mca("bias_activation_fusion: true\n"),
+                  said = read_mca("# USE_MCA=1 llamafactory-cli train job.yaml\n");
   CHECK(said.training->global_batch == mca.training->global_batch);
   CHECK_FALSE(tells(said, "USE_MCA=1"));
 }
 
 TEST_CASE("full recomputation without a method is every layer's") {
-  CHECK(*read("recompute_granularity: full\n").fixed.recompute ==
-        *read("use_mca: true\nrecompute_granularity: full\nrecompute_method: uniform\nrecompute_num_layers: 1\n")
+  CHECK(*read_mca("recompute_granularity: full\n").fixed.recompute ==
+        *read_mca("use_mca: true\nrecompute_granularity: full\nrecompute_method: uniform\nrecompute_num_layers: 1\n")
              .fixed.recompute);
 }
 
@@ -65,12 +65,12 @@ TEST_CASE("additional_configs lie over the keys themselves") {
   const std::string plain = "recompute_granularity: selective\nrecompute_modules: core_attn,mlp\n";
   const std::string inner =
       "additional_configs:\n  recompute_granularity: selective\n  recompute_modules: [core_attn, mlp]\n";
-  CHECK(*read(plain).fixed.recompute == *read(inner).fixed.recompute);
-  CHECK(*read("recompute_granularity: full\n" + inner).fixed.recompute == *read(inner).fixed.recompute);
+  CHECK(*read_mca(plain).fixed.recompute == *read_mca(inner).fixed.recompute);
+  CHECK(*read_mca("recompute_granularity: full\n" + inner).fixed.recompute == *read_mca(inner).fixed.recompute);
 }
 
 TEST_CASE("experts under tp split sequences, whatever the file says; no tp, no split") {
-  CHECK(read("use_mca: true\nsequence_parallel: false\n").fixed.sequence_parallel == true);
+  CHECK(read_mca("use_mca: true\nsequence_parallel: false\n").fixed.sequence_parallel == true);
   std::string alone = kJob;
   alone.replace(alone.find("tensor_model_parallel_size: 2"), 29, "tensor_model_parallel_size: 1");
   const Temporary file("job.yaml", alone + "use_mca: true\nsequence_parallel: true\n");
@@ -80,12 +80,12 @@ TEST_CASE("experts under tp split sequences, whatever the file says; no tp, no s
 }
 
 TEST_CASE("keys of mcore_adapter are read or named") {
-  const LaunchJob plain = read("use_mca: true\n");
-  CHECK(read("expert_tensor_parallel_size: 1\n").fixed.etp == 1);
-  CHECK(read("pipeline_model_parallel_layout: 'E,t*20|t*28,L'\n").fixed.chunk_layers == std::vector<int>{20, 28});
+  const LaunchJob plain = read_mca("use_mca: true\n");
+  CHECK(read_mca("expert_tensor_parallel_size: 1\n").fixed.etp == 1);
+  CHECK(read_mca("pipeline_model_parallel_layout: 'E,t*20|t*28,L'\n").fixed.chunk_layers == std::vector<int>{20, 28});
   for (const std::string key :
        {"moe_layer_recompute: true", "stage: dpo", "mtp_num_layers: 1", "offload_weights: true"})
-    CHECK_MESSAGE(tells(read("use_mca: true\n" + key + "\n"), key.substr(0, key.find(':'))), key);
+    CHECK_MESSAGE(tells(read_mca("use_mca: true\n" + key + "\n"), key.substr(0, key.find(':'))), key);
   CHECK(plain.training->task == Task::FullFinetune);
 }
 

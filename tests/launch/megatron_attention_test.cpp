@@ -17,7 +17,7 @@ using namespace launching;
 
 namespace {
 
-std::string script(const std::string& model, const std::string& more = "") {
+std::string attention_script(const std::string& model, const std::string& more = "") {
   return fmt::format(
       "export CUDA_DEVICE_MAX_CONNECTIONS=1\ntorchrun --nnodes 1 --nproc-per-node 8 pretrain_gpt.py {} "
       "--disable-bias-linear --normalization RMSNorm --position-embedding-type rope --swiglu "
@@ -44,7 +44,7 @@ TEST_CASE("a window is the tokens behind a query and the query, however its pair
       "NullTokenizer";
   for (const char* pair : {"127,0", "'(127,0)'", "'(127, 0)'", "\"[127, 0]\""}) {
     CAPTURE(std::string(pair));
-    const LaunchJob job = job_of("run.sh", script(model, fmt::format("--window-size {}", pair)));
+    const LaunchJob job = job_of("run.sh", attention_script(model, fmt::format("--window-size {}", pair)));
     REQUIRE(job.model);
     for (std::size_t at = 0; at < 4; ++at) CHECK(layer_at(*job.model, at).attention.window == 128);
   }
@@ -65,7 +65,7 @@ TEST_CASE("layers that scan stand where the period leaves them, with the weights
     std::string list;
     for (int i = 0; i < depth; ++i) list += fmt::format("{}{}", i > 0 ? "," : "[", (i + 1) % period == 0 ? 0 : 1);
     const std::string where = random() % 2 == 0 ? std::to_string(period) : "'" + list + "]'";
-    const std::string text = script(fmt::format(
+    const std::string text = attention_script(fmt::format(
         "--num-layers {} --hidden-size {} --ffn-hidden-size {} --num-attention-heads {} --group-query-attention "
         "--num-query-groups {} --kv-channels {} --vocab-size {} {} --experimental-attention-variant {} "
         "--linear-attention-freq {} {}",
@@ -97,7 +97,7 @@ TEST_CASE("layers that scan stand where the period leaves them, with the weights
 TEST_CASE("published models are known by their flags") {
   const LaunchJob next = job_of(
       "n.sh",
-      script(
+      attention_script(
           "--num-layers 48 --hidden-size 2048 --ffn-hidden-size 5120 --num-attention-heads 16 --group-query-attention "
           "--num-query-groups 2 --kv-channels 256 --qk-layernorm --attention-output-gate --vocab-size 151936 "
           "--experimental-attention-variant gated_delta_net --linear-attention-freq 4 --num-experts 512 "
@@ -116,7 +116,7 @@ TEST_CASE("published models are known by their flags") {
   const std::string indexer =
       "--experimental-attention-variant dsa --dsa-indexer-n-heads 64 --dsa-indexer-head-dim 128 --dsa-indexer-topk "
       "2048 ";
-  const LaunchJob sparse = job_of("s.sh", script(latent + indexer));
+  const LaunchJob sparse = job_of("s.sh", attention_script(latent + indexer));
   REQUIRE(sparse.model);
   CHECK(sparse.model->name == "deepseek-v3.2");
   const Model v32 = load_model("deepseek-v3.2", {.files = false})->value;
@@ -124,8 +124,8 @@ TEST_CASE("published models are known by their flags") {
   // The scores that no fused kernel spares are said to be missing.
   CHECK(std::any_of(sparse.unused.begin(), sparse.unused.end(),
                     [](const Note& note) { return note.text.find("dsa-kernel-backend") != std::string::npos; }));
-  CHECK(job_of("s.sh", script(latent + indexer + "--dsa-kernel-backend tilelang")).unused.empty());
-  CHECK(job_of("v.sh", script(latent)).model->name == "deepseek-v3");
+  CHECK(job_of("s.sh", attention_script(latent + indexer + "--dsa-kernel-backend tilelang")).unused.empty());
+  CHECK(job_of("v.sh", attention_script(latent)).model->name == "deepseek-v3");
 }
 
 TEST_CASE("layers that share chosen keys have no indexer, and those at the period do") {
@@ -133,12 +133,13 @@ TEST_CASE("layers that share chosen keys have no indexer, and those at the perio
   for (int i = 0; i < 50; ++i) {
     const int depth = 4 + static_cast<int>(random() % 20), period = 2 + static_cast<int>(random() % 4);
     const int offset = 1 + static_cast<int>(random() % 4);
-    const LaunchJob job = job_of(
-        "d.sh", script(fmt::format("--num-layers {} --hidden-size 1024 --ffn-hidden-size 4096 --num-attention-heads 16 "
-                                   "--vocab-size 32000 --multi-latent-attention --experimental-attention-variant dsa "
-                                   "--dsa-indexer-n-heads 8 --dsa-indexer-head-dim 64 --dsa-indexer-topk 256 "
-                                   "--dsa-indexer-topk-freq {} --dsa-indexer-skip-topk-offset {} --mtp-num-layers 1",
-                                   depth, period, offset)));
+    const LaunchJob job =
+        job_of("d.sh", attention_script(fmt::format(
+                           "--num-layers {} --hidden-size 1024 --ffn-hidden-size 4096 --num-attention-heads 16 "
+                           "--vocab-size 32000 --multi-latent-attention --experimental-attention-variant dsa "
+                           "--dsa-indexer-n-heads 8 --dsa-indexer-head-dim 64 --dsa-indexer-topk 256 "
+                           "--dsa-indexer-topk-freq {} --dsa-indexer-skip-topk-offset {} --mtp-num-layers 1",
+                           depth, period, offset)));
     REQUIRE(job.model);
     int since = 0;  // layers since one chose: the first `offset` do, and every period-th behind them
     for (int layer = 1; layer <= depth; ++layer) {
@@ -177,7 +178,7 @@ TEST_CASE("what Megatron-LM could not build is refused by what is missing") {
     const std::string flags = more;
     CAPTURE(flags);
     const Files files;
-    const Result<LaunchJob> job = files.read("w.sh", script(base + flags));
+    const Result<LaunchJob> job = files.read("w.sh", attention_script(base + flags));
     REQUIRE_FALSE(job);
     CHECK(job.error().front().message.find(word) != std::string::npos);
   }
@@ -190,7 +191,7 @@ TEST_CASE("a specification of one's own has the layers of the checkpoint that th
       "--use-gated-attention --attention-output-gate --vocab-size 248320 --spec my.plugin get_spec ";
   const Model preset = load_model("qwen3.5-27b", {.files = false})->value;
   for (const char* path : {"Qwen/Qwen3.5-27B", "/data/Qwen3.5-27B", "$BASE/Qwen3.5-27B/"}) {
-    const LaunchJob job = job_of("p.sh", script(flags + "--hf-checkpoint " + path));
+    const LaunchJob job = job_of("p.sh", attention_script(flags + "--hf-checkpoint " + path));
     REQUIRE(job.model);
     CHECK(job.model->layers == preset.layers);
     CHECK(job.model->kinds == preset.kinds);
@@ -202,7 +203,7 @@ TEST_CASE("a specification of one's own has the layers of the checkpoint that th
   };
   for (const std::string& other : {flags + "--hf-checkpoint Qwen/Qwen3-32B", flags + "--hf-checkpoint /data/mine",
                                    flags, flags + "--hf-checkpoint Qwen/Qwen3.5-27B --num-experts 8"}) {
-    const LaunchJob job = job_of("p.sh", script(other));
+    const LaunchJob job = job_of("p.sh", attention_script(other));
     REQUIRE(job.model);
     CHECK(told(job));
     CHECK(job.model->kinds.front().mixer == Mixer::Attention);
@@ -214,14 +215,15 @@ TEST_CASE("Pai's patch takes the tokenizer that lies beside the weights") {
       "--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention "
       "--num-query-groups 8 ";
   const std::string load = "--load /mnt/ckpts/Meta-Llama-3.1-8B/mcore-tp4-pp2 ";
-  CHECK(job_of("p.sh", script(flags + load + "--patch-tokenizer-type LLama3Tokenizer")).model->name == "llama3-8b");
+  CHECK(job_of("p.sh", attention_script(flags + load + "--patch-tokenizer-type LLama3Tokenizer")).model->name ==
+        "llama3-8b");
   const std::string thirteen =
       "--num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 --patch-tokenizer-type T ";
   for (const char* name : {"Llama-2-13b-hf", "llama1-13b"})  // of one shape and vocabulary
-    CHECK(job_of("p.sh", script(thirteen + "--load ckpts/" + name)).model->name ==
+    CHECK(job_of("p.sh", attention_script(thirteen + "--load ckpts/" + name)).model->name ==
           (name[0] == 'L' ? "llama2-13b" : "llama1-13b"));
   // Megatron-LM's own checkpoints say nothing of a tokenizer.
-  CHECK(error_of("p.sh", script(flags + load)) == "vocabulary_not_stated");
+  CHECK(error_of("p.sh", attention_script(flags + load)) == "vocabulary_not_stated");
 }
 
 }  // namespace plan

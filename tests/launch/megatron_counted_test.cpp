@@ -209,7 +209,7 @@ std::string primus(const Keys& keys) {
 }
 
 /// The part of a name that its flag shares with it: `no-bias-swiglu-fusion` names `bias_swiglu_fusion`.
-bool told(const LaunchJob& job, const std::string& key) {
+bool told_of(const LaunchJob& job, const std::string& key) {
   for (const std::string& word : {key, dashes(key), off(key)})
     if (names(job.unused, word)) return true;
   return false;
@@ -242,13 +242,13 @@ TEST_CASE("every option of Megatron-LM that weighs changes the job, is named, or
       };
       const Result<LaunchJob> before = read(keys);
       REQUIRE_MESSAGE(before, (before ? "" : before.error().front().message));
-      CHECK_FALSE(told(*before, option.key));
+      CHECK_FALSE(told_of(*before, option.key));
       put(keys, option.key, option.value);
       if (option.key == "num_layers_per_virtual_pipeline_stage")
         std::erase_if(keys, [](const auto& row) { return row.first == "num_virtual_stages_per_pipeline_rank"; });
       const Result<LaunchJob> after = read(keys);
       if (!after) continue;  // refused, which is a word
-      CHECK((!same(*before, *after) || told(*after, option.key)));
+      CHECK((!same(*before, *after) || told_of(*after, option.key)));
     }
 }
 

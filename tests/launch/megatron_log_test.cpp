@@ -112,7 +112,7 @@ std::string printed(std::map<std::string, std::string> set, const std::string& l
          "|\n";
 }
 
-Result<LaunchJob> read(const std::string& text) {
+Result<LaunchJob> read_log_job(const std::string& text) {
   const TemporaryFolder folder;
   return read_launch_files({folder.write("out.log", text)});
 }
@@ -122,7 +122,7 @@ Result<LaunchJob> read(const std::string& text) {
 TEST_CASE("a printed job is the job that was started") {
   for (const char* label : {"", "0: ", "[rank0]: "}) {
     CAPTURE(label);
-    const Result<LaunchJob> job = read(printed(kLlama, label));
+    const Result<LaunchJob> job = read_log_job(printed(kLlama, label));
     REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
     CHECK(job->format == "megatron-log");
     CHECK(job->gpus == 64);
@@ -148,7 +148,7 @@ TEST_CASE("what is off is off, and a part that the model lacks states nothing") 
   set["overlap_p2p_comm"] = "False";
   set["overlap_grad_reduce"] = "False";
   set["recompute_granularity"] = "full", set["recompute_method"] = "uniform", set["recompute_num_layers"] = "1";
-  const Result<LaunchJob> job = read(printed(set));
+  const Result<LaunchJob> job = read_log_job(printed(set));
   REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
   CHECK_FALSE(job->training->stack.overlap_grad_reduce);
   CHECK_FALSE(job->training->stack.p2p_overlap);
@@ -163,7 +163,7 @@ TEST_CASE("a fork's own arguments count as its flags do") {
   set["zero_stage"] = "1.0", set["deepspeed"] = "True", set["ds_sequence_parallel_size"] = "1";
   set["sequence_parallel"] = "True", set["pipeline_model_parallel_size"] = "1";
   set["virtual_pipeline_model_parallel_size"] = "None", set["data_parallel_size"] = "32";
-  const Result<LaunchJob> job = read(printed(set));
+  const Result<LaunchJob> job = read_log_job(printed(set));
   REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
   CHECK(job->fixed.zero == 1);
   CHECK(job->fixed.tp == 2);
@@ -171,9 +171,9 @@ TEST_CASE("a fork's own arguments count as its flags do") {
 }
 
 TEST_CASE("a log without its arguments is no job, and one that is cut inside them neither") {
-  CHECK_FALSE(read(" [2026] iteration 10/ 500 | elapsed time per iteration (ms): 1000.0 |\n").has_value());
+  CHECK_FALSE(read_log_job(" [2026] iteration 10/ 500 | elapsed time per iteration (ms): 1000.0 |\n").has_value());
   const std::string whole = printed(kLlama);
-  CHECK_FALSE(read(whole.substr(0, whole.size() / 2)).has_value());
+  CHECK_FALSE(read_log_job(whole.substr(0, whole.size() / 2)).has_value());
 }
 
 }  // namespace plan

@@ -19,7 +19,7 @@ using namespace launching;
 
 namespace {
 
-const std::string kNanotron =
+const std::string kNanotronFile =
     "general:\n  run: x\nmodel:\n  dtype: bfloat16\n  make_vocab_size_divisible_by: 1\n  model_config:\n"
     "    is_llama_config: true\n    hidden_size: 1024\n    intermediate_size: 4096\n    num_hidden_layers: 8\n"
     "    num_attention_heads: 16\n    num_key_value_heads: 4\n    vocab_size: 32001\n"
@@ -28,12 +28,12 @@ const std::string kNanotron =
     "  recompute_layer: true\ntokens:\n  sequence_length: 2048\n  micro_batch_size: 3\n"
     "  batch_accumulation_per_replica: 5\n";
 
-const std::string kLitgpt =
+const std::string kLitgptFile =
     "checkpoint_dir: checkpoints/meta-llama/Meta-Llama-3-8B\nprecision: bf16-true\ndevices: 4\nnum_nodes: 1\n"
     "lora_r: 32\nlora_query: true\nlora_mlp: true\ntrain:\n  global_batch_size: 16\n  micro_batch_size: 2\n"
     "  max_seq_length: 512\neval:\n  interval: 10\n";
 
-const std::string kOlmo =
+const std::string kOlmoFile =
     "run_name: x\nmodel:\n  d_model: 1024\n  n_heads: 16\n  n_layers: 8\n  mlp_hidden_size: 8192\n"
     "  weight_tying: false\n  rope: true\n  include_bias: false\n  layer_norm_type: rms\n  activation_type: swiglu\n"
     "  max_sequence_length: 4096\n  vocab_size: 50280\n  embedding_size: 50304\nfsdp:\n"
@@ -57,7 +57,7 @@ std::vector<LaunchFile> written(const char* format, const Plan& plan) {
 }  // namespace
 
 TEST_CASE("nanotron's YAML states every degree and its model") {
-  const LaunchJob job = job_of("nano.yaml", kNanotron);
+  const LaunchJob job = job_of("nano.yaml", kNanotronFile);
   CHECK(job.format == "nanotron");
   CHECK(job.gpus == 16);
   CHECK(job.fixed.tp == 2);
@@ -80,10 +80,10 @@ TEST_CASE("nanotron's YAML states every degree and its model") {
 }
 
 TEST_CASE("nanotron's defaults are its own, and what it cannot mean is refused") {
-  const std::string early = replaced(kNanotron, "  recompute_layer: true\n", "  recompute_granularity: FULL\n");
+  const std::string early = replaced(kNanotronFile, "  recompute_layer: true\n", "  recompute_granularity: FULL\n");
   CHECK(job_of("early.yaml", early).fixed.recompute->kind == RecomputeKind::Full);
   CHECK(names(job_of("part.yaml", replaced(early, "FULL", "SELECTIVE")).unused, "recompute_granularity"));
-  std::string text = replaced(kNanotron, "  tp_mode: REDUCE_SCATTER\n", "");
+  std::string text = replaced(kNanotronFile, "  tp_mode: REDUCE_SCATTER\n", "");
   text = replaced(text, "  pp_engine: 1f1b\n", "");
   text = replaced(text, "  accumulate_grad_in_fp32: true\n", "  accumulate_grad_in_fp32: false\n");
   const LaunchJob job = job_of("nano.yaml", text);
@@ -91,13 +91,13 @@ TEST_CASE("nanotron's defaults are its own, and what it cannot mean is refused")
   CHECK(job.fixed.schedule == Schedule::GPipe);
   CHECK(job.training->master_bytes == 0);
   CHECK(job.training->grad_bytes == 2);
-  CHECK(names(job_of("n.yaml", kNanotron + "  frobnicate: 3\n").notes, "frobnicate"));
-  CHECK(error_of("nano.yaml", replaced(kNanotron, "pp_engine: 1f1b", "pp_engine: 2f2b")) != "");
-  CHECK(error_of("nano.yaml", replaced(kNanotron, "dp: 4", "dp: 99999999")) != "");
-  const LaunchJob other = job_of("nano.yaml", replaced(kNanotron, "is_llama_config", "is_starcoder2_config"));
+  CHECK(names(job_of("n.yaml", kNanotronFile + "  frobnicate: 3\n").notes, "frobnicate"));
+  CHECK(error_of("nano.yaml", replaced(kNanotronFile, "pp_engine: 1f1b", "pp_engine: 2f2b")) != "");
+  CHECK(error_of("nano.yaml", replaced(kNanotronFile, "dp: 4", "dp: 99999999")) != "");
+  const LaunchJob other = job_of("nano.yaml", replaced(kNanotronFile, "is_llama_config", "is_starcoder2_config"));
   CHECK_FALSE(other.model);
   CHECK(names(other.notes, "--model"));
-  const std::string experts = replaced(kNanotron, "    tie_word_embeddings: false\n",
+  const std::string experts = replaced(kNanotronFile, "    tie_word_embeddings: false\n",
                                        "    moe_config:\n      num_experts: 8\n      top_k: 2\n"
                                        "      moe_intermediate_size: 512\n");
   const LaunchJob moe = job_of("nano.yaml", replaced(experts, "is_llama_config", "is_qwen2_config"));
@@ -106,7 +106,7 @@ TEST_CASE("nanotron's defaults are its own, and what it cannot mean is refused")
 }
 
 TEST_CASE("litgpt's YAML: adapters on four GPUs, one GPU, and pre-training inside nodes") {
-  const LaunchJob lora = job_of("lora.yaml", kLitgpt);
+  const LaunchJob lora = job_of("lora.yaml", kLitgptFile);
   CHECK(lora.format == "litgpt");
   CHECK(lora.gpus == 4);
   CHECK(lora.training->task == Task::Lora);
@@ -118,30 +118,31 @@ TEST_CASE("litgpt's YAML: adapters on four GPUs, one GPU, and pre-training insid
   CHECK(lora.training->master_bytes == 0);
   REQUIRE(lora.model);
   CHECK(lora.model->name == "llama3-8b");
-  const LaunchJob one = job_of("q.yaml", replaced(kLitgpt, "devices: 4", "quantize: bnb.nf4\ndevices: 1"));
+  const LaunchJob one = job_of("q.yaml", replaced(kLitgptFile, "devices: 4", "quantize: bnb.nf4\ndevices: 1"));
   CHECK(one.training->task == Task::Qlora);
   CHECK(one.fixed.zero == 0);
   CHECK(one.fixed.recompute->kind == RecomputeKind::None);
   const std::string pretrain = replaced(
-      replaced(kLitgpt, "checkpoint_dir: checkpoints/meta-llama/Meta-Llama-3-8B\n", "model_name: Llama-3-8B\n"),
+      replaced(kLitgptFile, "checkpoint_dir: checkpoints/meta-llama/Meta-Llama-3-8B\n", "model_name: Llama-3-8B\n"),
       "lora_r: 32\nlora_query: true\nlora_mlp: true\n", "");
   const LaunchJob nodes = job_of("p.yaml", replaced(pretrain, "num_nodes: 1", "num_nodes: 2"));
   CHECK(nodes.gpus == 8);
   CHECK(nodes.training->task == Task::Pretrain);
   CHECK(nodes.fixed.shard == 4);
   CHECK(job_of("p.yaml", pretrain).fixed.shard == 0);  // one node is all
-  CHECK(job_of("f.yaml", replaced(kLitgpt, "num_nodes: 1", "num_nodes: 2")).fixed.shard == 0);
+  CHECK(job_of("f.yaml", replaced(kLitgptFile, "num_nodes: 1", "num_nodes: 2")).fixed.shard == 0);
   CHECK(job_of("p.yaml", replaced(replaced(pretrain, "num_nodes: 1", "num_nodes: 2"), "devices: 4", "devices: 1"))
             .fixed.shard == 0);
   // 16 samples for 8 ranks are 2 each: one micro-batch. 17 lose one, and the answer says so.
-  const LaunchJob uneven = job_of("u.yaml", replaced(kLitgpt, "global_batch_size: 16", "global_batch_size: 17"));
+  const LaunchJob uneven = job_of("u.yaml", replaced(kLitgptFile, "global_batch_size: 16", "global_batch_size: 17"));
   CHECK(uneven.training->global_batch == 16);
   CHECK(names(uneven.unused, "global_batch_size"));
-  CHECK(error_of("few.yaml", replaced(kLitgpt, "global_batch_size: 16", "global_batch_size: 4")) == "does_not_divide");
+  CHECK(error_of("few.yaml", replaced(kLitgptFile, "global_batch_size: 16", "global_batch_size: 4")) ==
+        "does_not_divide");
 }
 
 TEST_CASE("OLMo's YAML: its widths, shards and checkpoints") {
-  const LaunchJob job = job_of("olmo.yaml", kOlmo, on(64));
+  const LaunchJob job = job_of("olmo.yaml", kOlmoFile, on(64));
   CHECK(job.format == "olmo");
   CHECK(job.gpus == 64);
   CHECK(job.fixed.zero == 2);
@@ -153,10 +154,10 @@ TEST_CASE("OLMo's YAML: its widths, shards and checkpoints") {
   REQUIRE(job.model);
   const std::int64_t layer = 4 * 1024 * 1024 + 3 * 1024 * 4096 + 2 * 1024;
   CHECK(model_parameters(*job.model).total == 8 * layer + 2 * 50304 * 1024 + 1024);
-  CHECK(job_of("ddp.yaml", kOlmo + "distributed_strategy: ddp\n", on(8)).fixed.zero == 0);
-  const LaunchJob fine = job_of("f.yaml", replaced(kOlmo, "one_in_two", "fine_grained"), on(8));
+  CHECK(job_of("ddp.yaml", kOlmoFile + "distributed_strategy: ddp\n", on(8)).fixed.zero == 0);
+  const LaunchJob fine = job_of("f.yaml", replaced(kOlmoFile, "one_in_two", "fine_grained"), on(8));
   CHECK(names(fine.unused, "fine_grained"));
-  CHECK_FALSE(job_of("b.yaml", replaced(kOlmo, "include_bias: false", "include_bias: true"), on(8)).model);
+  CHECK_FALSE(job_of("b.yaml", replaced(kOlmoFile, "include_bias: false", "include_bias: true"), on(8)).model);
 }
 
 TEST_CASE("AWS's FSDP example states its model in flags") {

@@ -1,6 +1,6 @@
-// What Megatron-LM's parser, validate_args() and TransformerConfig refuse of a script, one pair of flags at a time: the
-// sound script is read, the broken one refused by its code, and the mended one read again. Which these are was asked of
-// core 0.20 itself.
+// What Megatron-LM's parser, validate_args() and TransformerConfig refuse of a script, one pair of flags at a
+// time: the sound script is read, the broken one refused by its code, and the mended one read again. Which these
+// are was asked of core 0.20 itself.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -22,11 +22,11 @@ const std::string kDense =
     "--normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights --micro-batch-size 1 "
     "--global-batch-size 128 --bf16 --eval-interval 1000 --eval-iters 10 --mock-data --tokenizer-type NullTokenizer "
     "--vocab-size 128256 ";
-const std::string kMoe =
+const std::string kRoutedWords =
     "--num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 1024 --moe-grouped-gemm --moe-token-dispatcher-type "
     "alltoall ";
 
-std::string script(const std::string& flags) {
+std::string script_with(const std::string& flags) {
   return fmt::format(
       "#!/bin/bash\nexport CUDA_DEVICE_MAX_CONNECTIONS=1\ntorchrun --nnodes 8 --nproc-per-node 8 pretrain_gpt.py {}\n",
       flags);
@@ -35,7 +35,7 @@ std::string script(const std::string& flags) {
 /// The codes of what is refused; none: it is read.
 std::vector<std::string> refused(const std::string& flags) {
   const Files files;
-  const Result<LaunchJob> job = files.read("run.sh", script(flags));
+  const Result<LaunchJob> job = files.read("run.sh", script_with(flags));
   std::vector<std::string> codes;
   if (!job)
     for (const Error& error : job.error()) codes.push_back(error.code);
@@ -54,17 +54,18 @@ const std::vector<Pair>& pairs() {
       {"two_lengths", "--train-iters 10 --lr-decay-samples 5", "--train-iters 10 --lr-decay-iters 5"},
       {"two_activations", "--squared-relu", ""},
       {"two_activations", "--quick-geglu", ""},
-      {"expert_bias_scores", kMoe + "--moe-router-enable-expert-bias",
-       kMoe + "--moe-router-enable-expert-bias --moe-router-score-function sigmoid"},
-      {"padded_capacity", kMoe + "--moe-pad-expert-input-to-capacity",
-       kMoe + "--moe-pad-expert-input-to-capacity --moe-expert-capacity-factor 1.0"},
-      {"router_groups", kMoe + "--moe-router-group-topk 1",
-       kMoe + "--moe-router-group-topk 1 --moe-router-num-groups 4"},
-      {"one_expert_softmax", kMoe + "--moe-router-topk 1", kMoe + "--moe-router-topk 1 --moe-router-pre-softmax"},
+      {"expert_bias_scores", kRoutedWords + "--moe-router-enable-expert-bias",
+       kRoutedWords + "--moe-router-enable-expert-bias --moe-router-score-function sigmoid"},
+      {"padded_capacity", kRoutedWords + "--moe-pad-expert-input-to-capacity",
+       kRoutedWords + "--moe-pad-expert-input-to-capacity --moe-expert-capacity-factor 1.0"},
+      {"router_groups", kRoutedWords + "--moe-router-group-topk 1",
+       kRoutedWords + "--moe-router-group-topk 1 --moe-router-num-groups 4"},
+      {"one_expert_softmax", kRoutedWords + "--moe-router-topk 1",
+       kRoutedWords + "--moe-router-topk 1 --moe-router-pre-softmax"},
       {"one_expert_softmax", "--moe-router-topk 1", "--moe-router-topk 1 --moe-router-score-function sigmoid"},
-      {"expert_width", "--moe-ffn-hidden-size 1024", kMoe},
-      {"delayed_weights", kMoe + "--expert-model-parallel-size 8 --delay-wgrad-compute",
-       kMoe + "--expert-model-parallel-size 8 --delay-wgrad-compute --overlap-moe-expert-parallel-comm"},
+      {"expert_width", "--moe-ffn-hidden-size 1024", kRoutedWords},
+      {"delayed_weights", kRoutedWords + "--expert-model-parallel-size 8 --delay-wgrad-compute",
+       kRoutedWords + "--expert-model-parallel-size 8 --delay-wgrad-compute --overlap-moe-expert-parallel-comm"},
       {"deferred_embedding", "--defer-embedding-wgrad-compute",
        "--defer-embedding-wgrad-compute --pipeline-model-parallel-size 4"},
       {"warmup_overlap", "--pipeline-model-parallel-size 4 --overlap-p2p-communication-warmup-flush",
@@ -94,7 +95,7 @@ const std::vector<Pair>& pairs() {
       {"recompute_module", "--recompute-granularity selective --recompute-modules foo", "--recompute-modules foo"},
       {"recompute_latent", "--recompute-granularity selective --recompute-modules mla_up_proj",
        "--recompute-modules mla_up_proj"},
-      {"dispatcher", kMoe + "--moe-enable-deepep", kMoe + "--moe-flex-dispatcher-backend deepep"},
+      {"dispatcher", kRoutedWords + "--moe-enable-deepep", kRoutedWords + "--moe-flex-dispatcher-backend deepep"},
       {"virtual_needs_pipeline", "--num-virtual-stages-per-pipeline-rank 2",
        "--num-virtual-stages-per-pipeline-rank 1"},
   };
@@ -105,7 +106,7 @@ const std::vector<Pair>& pairs() {
 
 TEST_CASE("pairs of flags that Megatron-LM refuses are refused, and read when they are mended") {
   CHECK(refused(kDense).empty());
-  CHECK(refused(kDense + kMoe).empty());
+  CHECK(refused(kDense + kRoutedWords).empty());
   for (const Pair& pair : pairs()) {
     CAPTURE(pair.broken);
     CAPTURE(pair.mended);
@@ -115,7 +116,7 @@ TEST_CASE("pairs of flags that Megatron-LM refuses are refused, and read when th
   }
   const Files files;
   const std::string expandable = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n",
-                    recorded = script(kDense + "--cuda-graph-impl transformer_engine --te-rng-tracker");
+                    recorded = script_with(kDense + "--cuda-graph-impl transformer_engine --te-rng-tracker");
   CHECK(files.read("a.sh", recorded).has_value());
   const Result<LaunchJob> registered = files.read("b.sh", expandable + recorded);
   REQUIRE_FALSE(registered);
@@ -129,7 +130,7 @@ TEST_CASE("pairs of flags that Megatron-LM refuses are refused, and read when th
   CHECK(refused(squared + "--no-bias-gelu-fusion").empty());
   std::string biased = kDense;
   biased.erase(biased.find("--disable-bias-linear "), 22);
-  biased += kMoe + "--tensor-model-parallel-size 2 --sequence-parallel ";
+  biased += kRoutedWords + "--tensor-model-parallel-size 2 --sequence-parallel ";
   CHECK(refused(biased) == std::vector<std::string>{"expert_biases"});
   CHECK(refused(biased + "--expert-tensor-parallel-size 1").empty());
 }
@@ -178,7 +179,7 @@ TEST_CASE("a flag takes the words that its parser takes, where that parser reads
 TEST_CASE("numbers are those of Python, and early releases look for no variable") {
   const Files files;
   const std::string apart =
-      replaced(replaced(script(kDense), "128256", "128_256"), "--seq-length 4096", "--seq-length=4_096");
+      replaced(replaced(script_with(kDense), "128256", "128_256"), "--seq-length 4096", "--seq-length=4_096");
   const Result<LaunchJob> read = files.read("run.sh", apart);
   REQUIRE(read);
   CHECK(read->training->seq == 4096);
@@ -186,9 +187,9 @@ TEST_CASE("numbers are those of Python, and early releases look for no variable"
   CHECK(read->model->vocab == 128256);
   for (const char* wrong : {"4__096", "_4096", "4096_", "4_o96"})
     CHECK_FALSE(
-        files.read("run.sh", replaced(script(kDense), "--seq-length 4096", std::string("--seq-length ") + wrong)));
+        files.read("run.sh", replaced(script_with(kDense), "--seq-length 4096", std::string("--seq-length ") + wrong)));
   const std::string bare =
-      replaced(script(kDense + "--tensor-model-parallel-size 2 "), "export CUDA_DEVICE_MAX_CONNECTIONS=1\n", "");
+      replaced(script_with(kDense + "--tensor-model-parallel-size 2 "), "export CUDA_DEVICE_MAX_CONNECTIONS=1\n", "");
   const auto reads = [&](const std::string& text) {
     return files.read("run.sh", "#SBATCH --gres=gpu:a100:8\n" + text).has_value();
   };

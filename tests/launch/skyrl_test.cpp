@@ -13,7 +13,7 @@ using namespace launching;
 
 namespace {
 
-std::string script(const std::string& words, const std::string& program = "skyrl.train.entrypoints.main_base") {
+std::string skyrl_script(const std::string& words, const std::string& program = "skyrl.train.entrypoints.main_base") {
   return fmt::format(
       "#!/bin/bash\nuv run --isolated --extra vllm -m {} trainer.policy.model.path=Qwen/Qwen3-30B-A3B-Base "
       "trainer.placement.policy_num_nodes=2 trainer.placement.policy_num_gpus_per_node=8 {}\n",
@@ -45,7 +45,7 @@ TEST_CASE("SkyRL's policy has the batch, sequence and layout of its command, und
                             "{1}expert_model_parallel_size={4} {1}expert_tensor_parallel_size=1",
                             kMegatron, kConfig, tp, cp, ep)
                       : fmt::format("trainer.strategy=fsdp2 trainer.policy.sequence_parallel_size={}", cp);
-    words = replaced(script(words), "policy_num_nodes=2", fmt::format("policy_num_nodes={}", nodes));
+    words = replaced(skyrl_script(words), "policy_num_nodes=2", fmt::format("policy_num_nodes={}", nodes));
     CAPTURE(words);
     const LaunchJob job = job_of("run.sh", words);
     CHECK(job.gpus == nodes * 8);
@@ -64,21 +64,21 @@ TEST_CASE("SkyRL's policy has the batch, sequence and layout of its command, und
 }
 
 TEST_CASE("what SkyRL's defaults say counts where a command says nothing") {
-  const LaunchJob fsdp = job_of("run.sh", script("trainer.policy.model.lora.rank=0"));
+  const LaunchJob fsdp = job_of("run.sh", skyrl_script("trainer.policy.model.lora.rank=0"));
   CHECK(fsdp.training->seq == 512 + 1024);
   CHECK(fsdp.training->global_batch == 256 * 5);
   CHECK(fsdp.fixed.recompute->kind == RecomputeKind::Full);
-  const LaunchJob megatron = job_of("run.sh", script(kMegatron + kConfig + "tensor_model_parallel_size=2"));
+  const LaunchJob megatron = job_of("run.sh", skyrl_script(kMegatron + kConfig + "tensor_model_parallel_size=2"));
   CHECK(megatron.training->seq == 512 + 1024);
   CHECK(megatron.training->global_batch == 256 * 5);
   CHECK(megatron.fixed.recompute->kind == RecomputeKind::Full);
   const std::string turns = "trainer.max_prompt_length=2048 generator.max_input_length=30000";
-  CHECK(job_of("run.sh", script(turns)).training->seq == 30000 + 1024);
+  CHECK(job_of("run.sh", skyrl_script(turns)).training->seq == 30000 + 1024);
 }
 
 TEST_CASE("models that SkyRL keeps beside its policy, and programs of one's own, are told of") {
   const auto told = [](const std::string& words, const std::string& word) {
-    return names(job_of("run.sh", script(words)).unused, word);
+    return names(job_of("run.sh", skyrl_script(words)).unused, word);
   };
   for (const std::string& engine : {std::string(), kMegatron + kConfig + "tensor_model_parallel_size=1 "}) {
     CAPTURE(engine);
@@ -87,17 +87,17 @@ TEST_CASE("models that SkyRL keeps beside its policy, and programs of one's own,
     CHECK_FALSE(told(engine + "trainer.algorithm.use_kl_loss=false", "reference model"));
     CHECK(told(engine + "trainer.algorithm.advantage_estimator=gae", "critic"));
     CHECK_FALSE(told(engine + "trainer.algorithm.advantage_estimator=grpo", "critic"));
-    CHECK(names(job_of("run.sh", script(engine, "examples.algorithms.dapo.main_dapo")).unused, "main_dapo"));
+    CHECK(names(job_of("run.sh", skyrl_script(engine, "examples.algorithms.dapo.main_dapo")).unused, "main_dapo"));
     CHECK_FALSE(told(engine, "main_base"));
   }
   CHECK(told("trainer.strategy=deepspeed", "trainer.strategy"));
-  CHECK(job_of("run.sh", script("trainer.logger='' '' '+' +trainer.policy.model.lora.rank=4")).training->task ==
+  CHECK(job_of("run.sh", skyrl_script("trainer.logger='' '' '+' +trainer.policy.model.lora.rank=4")).training->task ==
         Task::Lora);
   // A file without a policy states no job, or one without the model: either way it is an answer.
   const Files files;
   (void)files.read("a.yaml", "trainer:\n  policy_mini_batch_size: 64\ngenerator:\n  n_samples_per_prompt: 4\n", on(8));
   // What only samples trains nothing.
-  CHECK(error_of("run.sh", script("", "skyrl.train.entrypoints.main_generate")) == "training_not_understood");
+  CHECK(error_of("run.sh", skyrl_script("", "skyrl.train.entrypoints.main_generate")) == "training_not_understood");
 }
 
 }  // namespace plan

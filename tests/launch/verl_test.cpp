@@ -13,7 +13,7 @@ using namespace launching;
 namespace {
 
 /// A job of 16 GPUs that trains with `program`; `more` stands among its words.
-std::string script(const std::string& program, const std::string& more, const std::string& before = "") {
+std::string verl_script(const std::string& program, const std::string& more, const std::string& before = "") {
   return fmt::format(
       "#!/bin/bash\n{}\npython3 -m {} data.train_batch_size=512 data.max_prompt_length=1024 "
       "data.max_response_length=3072 actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct "
@@ -23,9 +23,9 @@ std::string script(const std::string& program, const std::string& more, const st
 }
 
 const std::string kMicro = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 ";
-const std::string kMegatron = kMicro +
-                              "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=4 "
-                              "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=2 ";
+const std::string kVerlMegatron = kMicro +
+                                  "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=4 "
+                                  "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=2 ";
 
 }  // namespace
 
@@ -33,27 +33,27 @@ TEST_CASE("the engine of a verl script is what its command says, and no remark, 
   for (const char* before : {"", "export CUDA_DEVICE_MAX_CONNECTIONS=1  # For megatron's overlap", "L=/opt/megatron"}) {
     CAPTURE(std::string(before));
     const LaunchJob fsdp =
-        job_of("f.sh", script("verl.trainer.main_ppo", kMicro + "trainer.experiment_name=not_megatron", before));
+        job_of("f.sh", verl_script("verl.trainer.main_ppo", kMicro + "trainer.experiment_name=not_megatron", before));
     CHECK(fsdp.fixed.zero == 3);
     CHECK(fsdp.fixed.tp == 1);
     CHECK(fsdp.training->global_batch == 512);
-    const LaunchJob megatron =
-        job_of("m.sh", script("verl.trainer.main_ppo --config-name=ppo_megatron_trainer.yaml", kMegatron, before));
+    const LaunchJob megatron = job_of(
+        "m.sh", verl_script("verl.trainer.main_ppo --config-name=ppo_megatron_trainer.yaml", kVerlMegatron, before));
     CHECK(megatron.fixed.zero == 1);
     CHECK(megatron.fixed.tp == 4);
     CHECK(megatron.fixed.pp == 2);
   }
   for (const char* says : {"actor_rollout_ref.actor.strategy=megatron", "model_engine=megatron",
                            "--config-name 'ppo_megatron_trainer'", "actor_rollout_ref.actor.megatron.use_mbridge=True"})
-    CHECK(job_of("e.sh", script("verl.trainer.main_ppo", kMegatron + says)).fixed.tp == 4);
+    CHECK(job_of("e.sh", verl_script("verl.trainer.main_ppo", kVerlMegatron + says)).fixed.tp == 4);
 }
 
 TEST_CASE("the lengths that verl's rollout has of its own count, under either engine") {
   const std::string kRollout = "actor_rollout_ref.rollout.";
-  for (const std::string& engine : {kMicro, kMegatron})
+  for (const std::string& engine : {kMicro, kVerlMegatron})
     for (const auto& [prompt, response] : {std::pair{8192, 32000}, std::pair{512, 1536}}) {
       const auto seq = [&](const std::string& more) {
-        return job_of("v.sh", script("verl.trainer.main_ppo", engine + more)).training->seq;
+        return job_of("v.sh", verl_script("verl.trainer.main_ppo", engine + more)).training->seq;
       };
       CHECK(seq(fmt::format("{0}prompt_length={1} {0}response_length={2}", kRollout, prompt, response)) ==
             prompt + response);
@@ -83,12 +83,12 @@ TEST_CASE("Ray starts the ranks that a file asks for, whatever starts the one co
     for (const std::string& command :
          {openrlhf(nodes, each), verl(nodes, each, ""),
           verl(nodes, each, "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2")})
-      for (const std::string& script :
+      for (const std::string& verl_script :
            {command, one + command, sbatch + command, sbatch + one + command, fmt::format("bash -c \"{}\"", command),
             fmt::format("{}{}bash -c \"pip install ray && ray job submit -- {}\"", sbatch, one, command),
             fmt::format("docker exec box bash -c '{}'", command)}) {
-        CAPTURE(script);
-        CHECK(job_of("ray.sh", script + "\n").gpus == nodes * each);
+        CAPTURE(verl_script);
+        CHECK(job_of("ray.sh", verl_script + "\n").gpus == nodes * each);
       }
   // Who asks for another number of GPUs has it.
   CHECK(job_of("ray.sh", one + verl(2, 8, "") + "\n", on(32)).gpus == 32);
@@ -96,7 +96,7 @@ TEST_CASE("Ray starts the ranks that a file asks for, whatever starts the one co
 
 TEST_CASE("models that a recipe of verl's loads beside the actor are told") {
   const auto told = [](const std::string& more, const std::string& word) {
-    return names(job_of("r.sh", script("verl.trainer.main_ppo", kMicro + more)).unused, word);
+    return names(job_of("r.sh", verl_script("verl.trainer.main_ppo", kMicro + more)).unused, word);
   };
   CHECK(told("hinter.model.path=Qwen/Qwen2.5-1.5B", "hinter.model.path"));
   CHECK(told("reward_model.enable=True reward_model.model.path=a/b", "reward_model"));
@@ -108,7 +108,7 @@ TEST_CASE("the actor's sequences are split as its engine's section says, unless 
   const std::string actor = "actor_rollout_ref.actor.", engine = actor + "fsdp_config.";
   const std::string key = "ulysses_sequence_parallel_size=";
   const auto cp = [&](const std::string& more) {
-    return job_of("u.sh", script("verl.trainer.main_ppo", kMicro + more)).fixed.cp.value_or(0);
+    return job_of("u.sh", verl_script("verl.trainer.main_ppo", kMicro + more)).fixed.cp.value_or(0);
   };
   CHECK(cp(engine + key + "4") == 4);
   CHECK(cp(actor + key + "4") == 4);
@@ -117,21 +117,22 @@ TEST_CASE("the actor's sequences are split as its engine's section says, unless 
   CHECK(cp("") == 1);
   const std::string veomni = actor + "veomni.";
   const LaunchJob job =
-      job_of("v.sh", script("verl.trainer.main_ppo model_engine=veomni",
-                            kMicro + veomni + "ulysses_parallel_size=2 " + veomni + "expert_parallel_size=4 " + veomni +
-                                "enable_full_shard=False " + veomni + "fsdp_size=8"));
+      job_of("v.sh", verl_script("verl.trainer.main_ppo model_engine=veomni",
+                                 kMicro + veomni + "ulysses_parallel_size=2 " + veomni + "expert_parallel_size=4 " +
+                                     veomni + "enable_full_shard=False " + veomni + "fsdp_size=8"));
   CHECK(job.fixed.cp == 2);
   CHECK(job.fixed.cp_kind == CpKind::Ulysses);
   CHECK(job.fixed.ep == 4);
   CHECK(job.fixed.zero == 2);
   CHECK(job.fixed.shard == 8);
   CHECK_FALSE(names(job.unused, "model_engine"));
-  CHECK(names(job_of("m.sh", script("verl.trainer.main_ppo model_engine=torchtitan", kMicro)).unused, "model_engine"));
+  CHECK(names(job_of("m.sh", verl_script("verl.trainer.main_ppo model_engine=torchtitan", kMicro)).unused,
+              "model_engine"));
 }
 
 TEST_CASE("a rank of adapters that FSDP does not go by, and teachers, are told") {
   const auto told = [](const std::string& more, const std::string& word) {
-    return names(job_of("l.sh", script("verl.trainer.main_ppo", kMicro + more)).unused, word);
+    return names(job_of("l.sh", verl_script("verl.trainer.main_ppo", kMicro + more)).unused, word);
   };
   const std::string model = "actor_rollout_ref.model.";
   CHECK(told(model + "lora.rank=32", "lora.rank"));
@@ -139,7 +140,7 @@ TEST_CASE("a rank of adapters that FSDP does not go by, and teachers, are told")
   CHECK_FALSE(told(model + "lora.rank=32 " + model + "lora_rank=32", "lora.rank"));
   CHECK(told("distillation.enabled=True", "teachers"));
   CHECK_FALSE(told("distillation.enabled=False", "teachers"));
-  CHECK(names(job_of("d.sh", script("verl.trainer.main_ppo", kMegatron + "distillation.enabled=True")).unused,
+  CHECK(names(job_of("d.sh", verl_script("verl.trainer.main_ppo", kVerlMegatron + "distillation.enabled=True")).unused,
               "teachers"));
 }
 
@@ -159,27 +160,27 @@ TEST_CASE("sequences of verl's fine-tuning are split as its engine says, or by t
 TEST_CASE("recipes on verl's trainer are read as it, and their program is named") {
   for (const char* program : {"recipe.dapo.main_dapo", "recipe.dapo.src.main_dapo", "verl_tool.trainer.main_ppo"}) {
     CAPTURE(std::string(program));
-    const LaunchJob job = job_of("r.sh", script(program, kMicro));
+    const LaunchJob job = job_of("r.sh", verl_script(program, kMicro));
     CHECK(job.gpus == 16);
     CHECK(job.fixed.micro_batch == 2);
     CHECK(job.training->global_batch == 512);
     CHECK(names(job.unused, std::string("`") + program + "`"));
-    CHECK(job_of("m.sh", script(program, kMegatron)).fixed.pp == 2);
+    CHECK(job_of("m.sh", verl_script(program, kVerlMegatron)).fixed.pp == 2);
   }
-  CHECK_FALSE(names(job_of("v.sh", script("verl.trainer.main_ppo", kMicro)).unused, "own trainer"));
-  CHECK(error_of("g.sh", script("verl.trainer.main_generation", kMicro)) == "training_not_understood");
+  CHECK_FALSE(names(job_of("v.sh", verl_script("verl.trainer.main_ppo", kMicro)).unused, "own trainer"));
+  CHECK(error_of("g.sh", verl_script("verl.trainer.main_generation", kMicro)) == "training_not_understood");
 }
 
 TEST_CASE("verl's micro-batch of all ranks together is divided by them") {
   const std::string all = "actor_rollout_ref.actor.ppo_micro_batch_size=";
-  CHECK(job_of("a.sh", script("verl.trainer.main_ppo", all + "64")).fixed.micro_batch == 4);
-  CHECK(job_of("r.sh", script("verl.trainer.main_ppo", all + "70")).fixed.micro_batch == 4);
-  CHECK(job_of("u.sh",
-               script("verl.trainer.main_ppo", all + "64 actor_rollout_ref.actor.ulysses_sequence_parallel_size=2"))
+  CHECK(job_of("a.sh", verl_script("verl.trainer.main_ppo", all + "64")).fixed.micro_batch == 4);
+  CHECK(job_of("r.sh", verl_script("verl.trainer.main_ppo", all + "70")).fixed.micro_batch == 4);
+  CHECK(job_of("u.sh", verl_script("verl.trainer.main_ppo",
+                                   all + "64 actor_rollout_ref.actor.ulysses_sequence_parallel_size=2"))
             .fixed.micro_batch == 8);
-  CHECK(job_of("b.sh", script("verl.trainer.main_ppo", all + "64 " + kMicro)).fixed.micro_batch == 2);
+  CHECK(job_of("b.sh", verl_script("verl.trainer.main_ppo", all + "64 " + kMicro)).fixed.micro_batch == 2);
   const Files files;
-  CHECK_FALSE(files.read("s.sh", script("verl.trainer.main_ppo", all + "8")));
+  CHECK_FALSE(files.read("s.sh", verl_script("verl.trainer.main_ppo", all + "8")));
 }
 
 TEST_CASE("slime's batch is what its rollouts give each step") {

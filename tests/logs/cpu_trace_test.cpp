@@ -68,7 +68,7 @@ std::array<double, 4> painted(const Json& trace, double& step) {
   return parts;
 }
 
-Result<Trace> first_of(Result<std::vector<Trace>> traces) {
+Result<Trace> first_trace(Result<std::vector<Trace>> traces) {
   if (!traces) return tl::unexpected(std::move(traces).error());
   REQUIRE(traces->size() == 1);
   return std::move(traces->front());
@@ -80,7 +80,7 @@ TEST_CASE("a trace of a CPU is read as a painter sees it, one process and two wi
   for (const char* name : {"cpu-one-process", "cpu-gloo-rank0", "cpu-gloo-rank1"}) {
     CAPTURE(name);
     const std::string path = std::string(PLAN_SOURCE_DIR "/tests/logs/traces/") + name + ".json.gz";
-    const Result<Trace> trace = first_of(read_traces(path));
+    const Result<Trace> trace = first_trace(read_traces(path));
     REQUIRE(trace.has_value());
     CHECK(trace->of_cpu);
     CHECK(trace->steps.size() == 3);

@@ -9,23 +9,23 @@
 #include "tests/temporary_folder.hpp"
 
 using namespace plan;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 namespace {
 
-Json random_value(std::mt19937& random, int depth) {
+OrderedJson random_value(std::mt19937& random, int depth) {
   switch (random() % (depth > 0 ? 6 : 4)) {
     case 0: return static_cast<int>(random() % 2000) - 1000;
     case 1: return std::string(random() % 30, 'x') + "\"\\\n{[]},:é";
     case 2: return random() % 2 == 0;
     case 3: return nullptr;
     case 4: {
-      Json list = Json::array();
+      OrderedJson list = OrderedJson::array();
       for (auto i = random() % 5; i > 0; --i) list.push_back(random_value(random, depth - 1));
       return list;
     }
     default: {
-      Json object = Json::object();
+      OrderedJson object = OrderedJson::object();
       for (std::size_t i = 0, n = random() % 5; i < n; ++i)
         object["k" + std::to_string(i)] = random_value(random, depth - 1);
       return object;
@@ -39,7 +39,7 @@ TEST_CASE("values that nobody asks for are skipped whole, and what is asked for 
   const TemporaryFolder folder;
   std::mt19937 random(9);
   for (int round = 0; round < 200; ++round) {
-    Json document = Json::object();
+    OrderedJson document = OrderedJson::object();
     double sum = 0;
     std::string words;
     for (int i = 0; i < 20; ++i) {

@@ -37,7 +37,7 @@ Problem job(Precision precision, int first, int last, bool experts = false) {
   return problem;
 }
 
-Layout data_parallel(int zero) {
+Layout dp_only(int zero) {
   Layout layout;
   layout.dp = 8, layout.zero = zero, layout.micro_batch = 2;
   return layout;
@@ -60,7 +60,7 @@ TEST_CASE("all layers in bf16 are a bf16 training, and each one adds as much as 
         CAPTURE(name(precision));
         CAPTURE(zero);
         CAPTURE(experts);
-        const Layout layout = data_parallel(zero);
+        const Layout layout = dp_only(zero);
         const auto at = [&](int first, int last) { return sizes(job(precision, first, last, experts), layout); };
         const Sizes none = at(0, 0), all = at(kDepth, 0), bf16 = sizes(job(Precision::Bf16, 0, 0, experts), layout);
         CHECK(all.time == Approx(bf16.time).epsilon(1e-6));
@@ -80,7 +80,7 @@ TEST_CASE("all layers in bf16 are a bf16 training, and each one adds as much as 
 }
 
 TEST_CASE("selective recomputation of single operations rebuilds every product of NVFP4, layer by layer") {
-  Layout layout = data_parallel(3);
+  Layout layout = dp_only(3);
   layout.recompute = {.kind = RecomputeKind::Selective, .modules = kRecomputeOps};
   const Sizes none = sizes(job(Precision::Nvfp4, 0, 0), layout), some = sizes(job(Precision::Nvfp4, 0, 3), layout);
   const Sizes bf16 = sizes(job(Precision::Bf16, 0, 0), layout);
@@ -96,8 +96,7 @@ TEST_CASE("selective recomputation of single operations rebuilds every product o
 
 TEST_CASE("in 16 bits the word changes nothing") {
   for (const Precision precision : {Precision::Bf16, Precision::Fp16}) {
-    const Sizes with = sizes(job(precision, 1, 2), data_parallel(1)),
-                without = sizes(job(precision, 0, 0), data_parallel(1));
+    const Sizes with = sizes(job(precision, 1, 2), dp_only(1)), without = sizes(job(precision, 0, 0), dp_only(1));
     CHECK(with.time == Approx(without.time).epsilon(1e-12));
     CHECK(with.memory == without.memory);
   }
@@ -107,7 +106,7 @@ TEST_CASE("frameworks that quantise all layers alike refuse it, and Megatron wan
   const auto broken = [](Framework framework, Precision precision, int layers, int pp) {
     Problem problem = job(precision, layers, 0);
     problem.framework = framework;
-    Layout layout = data_parallel(1);
+    Layout layout = dp_only(1);
     layout.dp = 8 / pp, layout.pp = pp;
     const int rule = broken_rule(problem, layout);
     return rule < 0 ? std::string_view() : rules()[static_cast<std::size_t>(rule)].code;

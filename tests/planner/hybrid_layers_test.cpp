@@ -18,7 +18,7 @@ using namespace plan;
 
 namespace {
 
-constexpr Seconds kForever = Seconds::infinity();
+constexpr Seconds kNever = Seconds::infinity();
 constexpr const char* kModels[] = {"nemotron-h-8b", "qwen3-next-80b-a3b", "deepseek-v3", "glm-4.5"};
 
 /// Some neighbouring layers of a model as a model of their own.
@@ -82,10 +82,10 @@ TEST_CASE("hybrid layers: strategies of single layers are never worse than those
       for (const StageStrategy& way : ways) scores.push_back(score_stages(models, problem, alike(base, way)));
       for (const Score& limit : scores)
         for (const RealBytes capacity : {limit.peak * 1.0000001, limit.peak * 1.05}) {
-          Seconds best = kForever;
+          Seconds best = kNever;
           for (const Score& score : scores)
             if (score.peak <= capacity) best = std::min(best, score.step_time);
-          const StageSearch found = best_runs(models, problem, base, ways, capacity, kForever);
+          const StageSearch found = best_runs(models, problem, base, ways, capacity, kNever);
           REQUIRE(found.best);
           CHECK(found.best->score.step_time <= best * (1 + 1e-9));
           CHECK(found.best->score.peak <= capacity);
@@ -110,10 +110,10 @@ TEST_CASE("hybrid layers: equal layers of such a model with memory to spare do a
     base.dp = problem.gpus, base.zero = 0;
     const std::vector<StageStrategy> ways = ways_of(false);
     StageModels models(problem);
-    Seconds best = kForever;
+    Seconds best = kNever;
     for (const StageStrategy& way : ways)
       best = std::min(best, score_stages(models, problem, alike(base, way)).step_time);
-    const StageSearch found = best_runs(models, problem, base, ways, RealBytes::infinity(), kForever);
+    const StageSearch found = best_runs(models, problem, base, ways, RealBytes::infinity(), kNever);
     REQUIRE(found.best);
     CHECK(found.best->score.step_time / best == doctest::Approx(1).epsilon(1e-9));
     CHECK(found.best->layout.stages.empty());

@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 
+#include "draw.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/enumerate.hpp"
 #include "planner/plan.hpp"
@@ -15,8 +16,6 @@
 using namespace plan;
 
 namespace {
-
-int pick(std::mt19937& random, std::initializer_list<int> from) { return *(from.begin() + random() % from.size()); }
 
 Problem small_job(std::mt19937& random) {
   Problem problem;
@@ -36,7 +35,7 @@ Problem small_job(std::mt19937& random) {
   return problem;
 }
 
-Layout small_pipeline(std::mt19937& random, Problem& problem) {
+Layout drawn_pipeline(std::mt19937& random, Problem& problem) {
   Layout base;
   base.pp = pick(random, {2, 3}), base.tp = pick(random, {1, 2}), base.dp = pick(random, {1, 2, 8});
   base.zero = pick(random, {0, 1});
@@ -81,7 +80,7 @@ TEST_CASE("per stage: the search finds what brute force finds") {
   int unequal = 0, none = 0, left_out = 0;
   for (int round = 0; round < oracle::rounds(400); ++round) {
     Problem problem = small_job(random);
-    const Layout base = small_pipeline(random, problem);
+    const Layout base = drawn_pipeline(random, problem);
     CAPTURE(round);
     StageModels models(problem);
     // From what takes least memory to what takes most.
@@ -145,7 +144,7 @@ TEST_CASE("per stage: on equal layers with memory to spare, stages that are alik
     Problem problem = small_job(random);
     problem.model = oracle::dense_model(8, 2048, 16, 16, 8192, 512);  // ends that weigh next to nothing
     problem.cluster = oracle::plain_cluster();                        // where gradients hide under the last micro-batch
-    Layout base = small_pipeline(random, problem);
+    Layout base = drawn_pipeline(random, problem);
     base.pp = pick(random, {2, 4}), problem.gpus = base.world();
     problem.training.global_batch = base.dp * base.micro_batch * 32;
     StageModels models(problem);

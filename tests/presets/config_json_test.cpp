@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "embedded_only.hpp"
 #include "formulas/parameters.hpp"
 #include "presets/store.hpp"
 #include "presets/yaml.hpp"
@@ -17,7 +18,6 @@ using plan::Model;
 
 namespace {
 
-const plan::StoreOptions kEmbeddedOnly{};
 const std::string kConfigs = std::string(PLAN_SOURCE_DIR) + "/tests/presets/configs/";
 
 std::string text_of(const std::string& name) { return *plan::yaml::read_text(kConfigs + name + ".json"); }
@@ -71,11 +71,11 @@ TEST_CASE("a config.json describes the same model as the preset") {
   for (const auto& file : std::filesystem::directory_iterator(kConfigs)) {
     const std::string name = file.path().stem().string();
     CAPTURE(name);
-    const auto model = plan::load_model(file.path().string(), kEmbeddedOnly);
+    const auto model = plan::load_model(file.path().string(), plan::kEmbeddedOnly);
     if (!model)
       for (const plan::Error& e : model.error()) MESSAGE(name, " ", e.message);
     REQUIRE(model.has_value());
-    const Model preset = plan::load_model(name, kEmbeddedOnly)->value;
+    const Model preset = plan::load_model(name, plan::kEmbeddedOnly)->value;
     Model expected = preset;
     expected.name = model->value.name;
     expected.default_seq = model->value.default_seq;
@@ -102,7 +102,7 @@ TEST_CASE("a folder with a config.json is a model") {
   std::filesystem::create_directories(folder);
   std::filesystem::copy_file(kConfigs + "llama3.2-1b.json", folder / "config.json",
                              std::filesystem::copy_options::overwrite_existing);
-  const auto model = plan::load_model(folder.string(), kEmbeddedOnly);
+  const auto model = plan::load_model(folder.string(), plan::kEmbeddedOnly);
   REQUIRE(model.has_value());
   CHECK(model->name == "My-Model-1B");
   CHECK(plan::model_parameters(model->value).total == 1'235'814'400);

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string>
 
+#include "embedded_only.hpp"
 #include "presets/default_cluster.hpp"
 #include "presets/reader.hpp"
 #include "presets/store.hpp"
@@ -11,8 +12,6 @@
 using plan::DType;
 
 namespace {
-
-const plan::StoreOptions kEmbeddedOnly{};
 
 double peak(const plan::Gpu& gpu, DType dtype) { return gpu.peak[static_cast<std::size_t>(dtype)].value; }
 
@@ -23,7 +22,7 @@ TEST_CASE("GPUs that published runs name are known") {
                            "h100-sxm-96gb-500w", "h200-sxm", "h800-sxm", "mi250x-gcd", "mi300x", "mi325x", "rtx-4090",
                            "rtx-a6000", "tpu-v3", "tpu-v4", "v100-sxm2-16gb", "v100-sxm2-32gb"}) {
     CAPTURE(std::string(slug));
-    CHECK(plan::load_gpu(slug, kEmbeddedOnly).has_value());
+    CHECK(plan::load_gpu(slug, plan::kEmbeddedOnly).has_value());
   }
 }
 
@@ -80,7 +79,7 @@ TEST_CASE("data sheets: memory GB, HBM GB/s, dense bf16 and fp8 TFLOP/s, scale-u
   };
   for (const Row& row : kRows) {
     CAPTURE(std::string(row.name));
-    const auto gpu = plan::load_gpu(row.name, kEmbeddedOnly);
+    const auto gpu = plan::load_gpu(row.name, plan::kEmbeddedOnly);
     REQUIRE(gpu.has_value());
     // What the driver reports lies between the sheet's decimal number and the binary one.
     CHECK(static_cast<double>(gpu->value.memory.value) / 1e9 == doctest::Approx(row.memory).epsilon(0.08));
@@ -89,33 +88,33 @@ TEST_CASE("data sheets: memory GB, HBM GB/s, dense bf16 and fp8 TFLOP/s, scale-u
     CHECK(peak(gpu->value, DType::Fp8) / 1e12 == doctest::Approx(row.fp8).epsilon(0.001));
     CHECK(gpu->value.scale_up.value / 1e9 == doctest::Approx(row.scale_up).epsilon(1e-6));
   }
-  CHECK(peak(plan::load_gpu("v100", kEmbeddedOnly)->value, DType::Fp16) == 125e12);
+  CHECK(peak(plan::load_gpu("v100", plan::kEmbeddedOnly)->value, DType::Fp16) == 125e12);
 }
 
 TEST_CASE("clusters: tiers grow, and the pods of 24k GPUs are oversubscribed") {
-  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Cluster, kEmbeddedOnly)) {
+  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Cluster, plan::kEmbeddedOnly)) {
     CAPTURE(entry.name);
-    const plan::Cluster cluster = plan::load_cluster(entry.name, kEmbeddedOnly)->value;
+    const plan::Cluster cluster = plan::load_cluster(entry.name, plan::kEmbeddedOnly)->value;
     REQUIRE(cluster.tiers.size() >= 2);
     for (std::size_t i = 1; i < cluster.tiers.size(); ++i) {
       CHECK(cluster.tiers[i].size > cluster.tiers[i - 1].size);
       CHECK(cluster.tiers[i].bandwidth.value <= cluster.tiers[i - 1].bandwidth.value);
     }
   }
-  const plan::Cluster meta = plan::load_cluster("meta-24k", kEmbeddedOnly)->value;
+  const plan::Cluster meta = plan::load_cluster("meta-24k", plan::kEmbeddedOnly)->value;
   CHECK(meta.tiers[1].size == 3072);
   CHECK(meta.tiers[2].size == 24576);
   CHECK(meta.tiers[2].oversubscription == 7);
-  const plan::Cluster h800 = plan::load_cluster("h800", kEmbeddedOnly)->value;
+  const plan::Cluster h800 = plan::load_cluster("h800", plan::kEmbeddedOnly)->value;
   CHECK(h800.tiers[0].bandwidth.value == 200e9);
-  CHECK(plan::load_cluster("a100-4x100g", kEmbeddedOnly)->value.tiers[1].bandwidth.value == 6.25e9);
+  CHECK(plan::load_cluster("a100-4x100g", plan::kEmbeddedOnly)->value.tiers[1].bandwidth.value == 6.25e9);
 }
 
 // A data sheet says how many GPUs a switch joins, and nothing of networks that are thinned out above it.
 TEST_CASE("a GPU alone brings the tiers of its data sheet, at full width") {
-  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Gpu, kEmbeddedOnly)) {
+  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Gpu, plan::kEmbeddedOnly)) {
     CAPTURE(entry.name);
-    const auto loaded = plan::load_gpu(entry.name, kEmbeddedOnly);
+    const auto loaded = plan::load_gpu(entry.name, plan::kEmbeddedOnly);
     REQUIRE(loaded);
     for (const int joined : {loaded->value.scale_up_size, 1, 2, 3, 72}) {
       plan::Gpu gpu = loaded->value;
@@ -151,9 +150,9 @@ TEST_CASE("a name is a word of letters, digits, hyphens, dots and underscores") 
 }
 
 TEST_CASE("a written cluster reads back with its GPU inside") {
-  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Cluster, kEmbeddedOnly)) {
+  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Cluster, plan::kEmbeddedOnly)) {
     CAPTURE(entry.name);
-    const plan::Cluster cluster = *plan::parse_cluster(entry, kEmbeddedOnly);
+    const plan::Cluster cluster = *plan::parse_cluster(entry, plan::kEmbeddedOnly);
     const std::string text = plan::write_cluster(cluster, "source");
     const auto no_lookup = [](std::string_view) -> plan::Result<plan::Gpu> {
       return plan::fail(plan::Error{"x", "x"});
@@ -173,7 +172,7 @@ TEST_CASE("a written cluster reads back with its GPU inside") {
 
 TEST_CASE("a slice's axes close to rings where its file says so or its GPU's rules do, and only there") {
   const auto gpu_without_rules = [](std::string_view) -> plan::Result<plan::Gpu> {
-    return plan::load_gpu("h100", kEmbeddedOnly).map([](auto found) { return found.value; });
+    return plan::load_gpu("h100", plan::kEmbeddedOnly).map([](auto found) { return found.value; });
   };
   for (const auto& [words, closed] : {std::pair{"", false}, {", rings: no", false}, {", rings: yes", true}}) {
     const std::string text = std::string("preset: cluster/1\nname: c\ngpu: h100\ngpus_per_node: 8\ntiers:\n") +
@@ -194,7 +193,7 @@ TEST_CASE("a slice's axes close to rings where its file says so or its GPU's rul
 
 TEST_CASE("mistakes in hardware files have their place") {
   const auto lookup = [](std::string_view name) {
-    return plan::load_gpu(name, kEmbeddedOnly).map([](auto f) { return f.value; });
+    return plan::load_gpu(name, plan::kEmbeddedOnly).map([](auto f) { return f.value; });
   };
   const auto code = [&](const std::string& text) {
     const auto cluster = plan::read_cluster(text, "c.yaml", lookup);
@@ -227,7 +226,7 @@ TEST_CASE("counts in hardware files begin at one, and one is taken") {
       if (!read) errors = read.error();
     } else {
       const auto read = plan::read_cluster(text, "c.yaml", [](std::string_view name) {
-        return plan::load_gpu(name, kEmbeddedOnly).map([](auto f) { return f.value; });
+        return plan::load_gpu(name, plan::kEmbeddedOnly).map([](auto f) { return f.value; });
       });
       if (!read) errors = read.error();
     }

@@ -1,14 +1,13 @@
 // Cluster files with several kinds of GPU: what they say, what is wrong with them and where.
 #include <doctest/doctest.h>
 
+#include "embedded_only.hpp"
 #include "presets/reader.hpp"
 #include "presets/store.hpp"
 
 using namespace plan;
 
 namespace {
-
-const StoreOptions kEmbeddedOnly{};
 
 Result<PooledCluster> read(const std::string& text) {
   return parse_pools({"mixed", {}, "mixed.yaml", text}, kEmbeddedOnly);

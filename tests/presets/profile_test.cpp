@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "embedded_only.hpp"
 #include "formulas/efficiency.hpp"
 #include "presets/default_cluster.hpp"
 #include "presets/efficiency_reader.hpp"
@@ -15,8 +16,6 @@ using plan::Gpu;
 using plan::Orientation;
 
 namespace {
-
-const plan::StoreOptions kEmbeddedOnly{};
 
 Cluster read_back(const std::string& text) {
   const auto no_lookup = [](std::string_view) -> plan::Result<Gpu> { return plan::fail(plan::Error{"x", "x"}); };
@@ -44,9 +43,9 @@ void check_same_times(const Gpu& a, const Gpu& b) {
 }  // namespace
 
 TEST_CASE("a profile takes its measurements along") {
-  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Gpu, kEmbeddedOnly)) {
+  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Gpu, plan::kEmbeddedOnly)) {
     CAPTURE(entry.name);
-    const Gpu gpu = plan::load_gpu(entry.name, kEmbeddedOnly)->value;
+    const Gpu gpu = plan::load_gpu(entry.name, plan::kEmbeddedOnly)->value;
     Cluster cluster = plan::default_cluster(gpu);
     cluster.measured = true;
     const std::string text = plan::write_cluster(cluster, "a test");
@@ -61,7 +60,7 @@ TEST_CASE("a profile takes its measurements along") {
 }
 
 TEST_CASE("what a profile did not measure comes from the program") {
-  Gpu gpu = plan::load_gpu("h100-sxm", kEmbeddedOnly)->value;
+  Gpu gpu = plan::load_gpu("h100-sxm", plan::kEmbeddedOnly)->value;
   const Gpu shipped = gpu;
   gpu.gemm = {};
   gpu.attention = {};

@@ -17,7 +17,7 @@ namespace {
 
 const std::string kHead = "preset: stack/1\nname: x\nruns:\n";
 
-std::string code_of(const std::string& text) {
+std::string stack_code(const std::string& text) {
   const auto preset = read_stack(text, "x.yaml");
   return preset ? "" : preset.error().front().code;
 }
@@ -120,10 +120,10 @@ TEST_CASE("mistakes in entries of runs are told by name") {
   };
   for (const auto& row : cases) {
     CAPTURE(std::string(row.first));
-    CHECK(code_of(kHead + row.first) == std::string(row.second));
+    CHECK(stack_code(kHead + row.first) == std::string(row.second));
   }
-  CHECK(code_of("preset: stack/1\nname: x\nnames: [A, b, a]\n") == "duplicate_key");
-  CHECK(code_of("preset: stack/1\nname: x\nnames: [[A]]\n") == "bad_value");
+  CHECK(stack_code("preset: stack/1\nname: x\nnames: [A, b, a]\n") == "duplicate_key");
+  CHECK(stack_code("preset: stack/1\nname: x\nnames: [[A]]\n") == "bad_value");
 }
 
 TEST_CASE("no key of the files can be misspelt unseen") {
@@ -148,7 +148,7 @@ TEST_CASE("no key of the files can be misspelt unseen") {
       }
       CAPTURE(std::string(file.name));
       CAPTURE(lines[at]);
-      CHECK_FALSE(code_of(text).empty());
+      CHECK_FALSE(stack_code(text).empty());
       ++edits;
     }
   }

@@ -33,14 +33,14 @@ TEST_CASE("a release is found in the words that software calls itself by") {
 
 namespace {
 
-const std::string kHead = "preset: stack/1\nname: x\nnewest: 26.08\nchanges:\n";
+const std::string kStackHead = "preset: stack/1\nname: x\nnewest: 26.08\nchanges:\n";
 
 std::string first_code(const std::string& text) { return read_stack(text, "x.yaml").error().front().code; }
 
 }  // namespace
 
 TEST_CASE("a switch stands as the last release before left it, and off before the first") {
-  const auto preset = read_stack(kHead +
+  const auto preset = read_stack(kStackHead +
                                      "  - {since: 25.02, ep_overlap: yes, source: a}\n"
                                      "  - {since: 26.06, ep_overlap: no, fused_sinks: yes, source: b}\n",
                                  "x.yaml");
@@ -61,11 +61,11 @@ TEST_CASE("a switch stands as the last release before left it, and off before th
 }
 
 TEST_CASE("mistakes of a history are told by name") {
-  CHECK(first_code(kHead + "  - {since: 25.02, ep_overlop: yes, source: a}\n") == "unknown_key");
-  CHECK(first_code(kHead + "  - {since: 25.02, ep_overlap: yes}\n") == "missing_key");
-  CHECK(first_code(kHead + "  - {since: soon, ep_overlap: yes, source: a}\n") == "bad_value");
-  CHECK(first_code(kHead + "  - {since: 26.02, ep_overlap: yes, source: a}\n"
-                           "  - {since: 25.02, ep_overlap: no, source: a}\n") == "bad_value");
+  CHECK(first_code(kStackHead + "  - {since: 25.02, ep_overlop: yes, source: a}\n") == "unknown_key");
+  CHECK(first_code(kStackHead + "  - {since: 25.02, ep_overlap: yes}\n") == "missing_key");
+  CHECK(first_code(kStackHead + "  - {since: soon, ep_overlap: yes, source: a}\n") == "bad_value");
+  CHECK(first_code(kStackHead + "  - {since: 26.02, ep_overlap: yes, source: a}\n"
+                                "  - {since: 25.02, ep_overlap: no, source: a}\n") == "bad_value");
   CHECK(first_code("preset: model/1\nname: x\nnewest: 26.08\nchanges: []\n") == "wrong_preset");
 }
 
@@ -125,6 +125,6 @@ TEST_CASE("facts have a type, a source, and one place") {
   CHECK(first_code(head + "  - {fused_qkv: no, source: a}\n  - {fused_qkv: no, source: b}\n") == "duplicate_key");
   CHECK(first_code("preset: stack/1\nname: x\nchanges:\n  - {since: 25.02, ep_overlap: yes, source: a}\n") ==
         "missing_key");
-  CHECK(first_code(kHead + "  - {since: 25.02, states: fsdp2, source: a}\n") == "unknown_key");
+  CHECK(first_code(kStackHead + "  - {since: 25.02, states: fsdp2, source: a}\n") == "unknown_key");
   CHECK_FALSE(load_default_stack("no-such-stack").has_value());
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "embedded_only.hpp"
 #include "formulas/digest.hpp"
 #include "presets/default_cluster.hpp"
 #include "presets/model_names.hpp"
@@ -20,8 +21,6 @@ using plan::PresetKind;
 using plan::StoreOptions;
 
 namespace {
-
-const StoreOptions kEmbeddedOnly{};
 
 std::string small_model(const std::string& name, int width) {
   std::ostringstream text;
@@ -36,16 +35,16 @@ TEST_CASE("a preset is found by name and alias in any case") {
   for (const char* word : {"llama3-405b", "405b", "405B", "Llama-3.1-405B", "llama3.1-405b",
                            "meta-llama/llama-3.1-405b", "LLAMA3.1_405B", "Llama 3.1 405B"}) {
     CAPTURE(std::string(word));
-    const auto found = plan::load_model(word, kEmbeddedOnly);
+    const auto found = plan::load_model(word, plan::kEmbeddedOnly);
     REQUIRE(found.has_value());
     CHECK(found->name == "llama3-405b");
     CHECK(found->origin == "embedded");
     CHECK(found->digest.size() == 64);
   }
-  CHECK(plan::load_model("DeepSeek-V3", kEmbeddedOnly)->value.depth() == 61);
-  CHECK(plan::load_model("v3", kEmbeddedOnly)->name == "deepseek-v3");
-  CHECK(plan::load_gpu("H100", kEmbeddedOnly)->name == "h100-sxm");
-  CHECK(plan::load_cluster("dgx-h100", kEmbeddedOnly)->value.gpu.name == "h100-sxm");
+  CHECK(plan::load_model("DeepSeek-V3", plan::kEmbeddedOnly)->value.depth() == 61);
+  CHECK(plan::load_model("v3", plan::kEmbeddedOnly)->name == "deepseek-v3");
+  CHECK(plan::load_gpu("H100", plan::kEmbeddedOnly)->name == "h100-sxm");
+  CHECK(plan::load_cluster("dgx-h100", plan::kEmbeddedOnly)->value.gpu.name == "h100-sxm");
 }
 
 TEST_CASE("models are found as published runs spell them") {
@@ -94,7 +93,7 @@ TEST_CASE("models are found as published runs spell them") {
   };
   for (const Row& row : kRows) {
     CAPTURE(std::string(row.word));
-    const auto found = plan::load_model(row.word, kEmbeddedOnly);
+    const auto found = plan::load_model(row.word, plan::kEmbeddedOnly);
     REQUIRE(found.has_value());
     CHECK(found->name == row.name);
   }
@@ -124,17 +123,17 @@ TEST_CASE("checkpoints have the layers of the model that they were made from") {
   };
   for (const Row& row : kRows) {
     CAPTURE(row.word);
-    const auto found = load_model(row.word, kEmbeddedOnly);
+    const auto found = load_model(row.word, plan::kEmbeddedOnly);
     REQUIRE(found);
     CHECK(found->name == row.name);
     CHECK(found->exact == row.exact);
   }
   for (const char* word : {"-instruct", "nobody/", "/", "nobody/nothing-instruct", "./qwen3-8b", "instruct"})
-    CHECK_FALSE(load_model(word, kEmbeddedOnly));
+    CHECK_FALSE(load_model(word, plan::kEmbeddedOnly));
 }
 
 TEST_CASE("an unknown name suggests the nearest") {
-  const auto found = plan::load_model("llama3-504b", kEmbeddedOnly);
+  const auto found = plan::load_model("llama3-504b", plan::kEmbeddedOnly);
   REQUIRE_FALSE(found.has_value());
   REQUIRE(found.error().size() == 1);
   const plan::Error& error = found.error().front();
@@ -147,17 +146,17 @@ TEST_CASE("an unknown name suggests the nearest") {
   // A version or a size is no slip of another.
   for (const char* other : {"mistralai/Mistral-Large-3", "microsoft/phi-5", "llama3-80x", "gpt-4"}) {
     CAPTURE(other);
-    const auto unknown = plan::load_model(other, kEmbeddedOnly);
+    const auto unknown = plan::load_model(other, plan::kEmbeddedOnly);
     REQUIRE_FALSE(unknown.has_value());
     for (const std::string& help : unknown.error().front().help) CHECK(help.find("similar name") == std::string::npos);
   }
-  CHECK(plan::load_model("lama3-405b", kEmbeddedOnly).error().front().help[0] ==
+  CHECK(plan::load_model("lama3-405b", plan::kEmbeddedOnly).error().front().help[0] ==
         "a model with a similar name exists: `llama3-405b`");
-  CHECK(plan::load_gpu("h100-smx", kEmbeddedOnly).error().front().help[0] ==
+  CHECK(plan::load_gpu("h100-smx", plan::kEmbeddedOnly).error().front().help[0] ==
         "a GPU with a similar name exists: `h100-sxm`");
-  CHECK(plan::load_cluster("zzz", kEmbeddedOnly).error().front().help.size() == 1);
-  CHECK_FALSE(plan::load_model("", kEmbeddedOnly).has_value());
-  CHECK_FALSE(plan::load_model(std::string(5000, 'x'), kEmbeddedOnly).has_value());
+  CHECK(plan::load_cluster("zzz", plan::kEmbeddedOnly).error().front().help.size() == 1);
+  CHECK_FALSE(plan::load_model("", plan::kEmbeddedOnly).has_value());
+  CHECK_FALSE(plan::load_model(std::string(5000, 'x'), plan::kEmbeddedOnly).has_value());
 }
 
 TEST_CASE("a word that stands in names of presets brings those names") {
@@ -179,12 +178,12 @@ TEST_CASE("a word that stands in names of presets brings those names") {
 }
 
 TEST_CASE("a colon before the size is Ollama's way to write the hyphen") {
-  for (const PresetEntry& entry : plan::list_presets(PresetKind::Model, kEmbeddedOnly))
+  for (const PresetEntry& entry : plan::list_presets(PresetKind::Model, plan::kEmbeddedOnly))
     for (std::size_t at = entry.name.find('-'); at != std::string::npos; at = entry.name.find('-', at + 1)) {
       std::string word = entry.name;
       word[at] = ':';
       CAPTURE(word);
-      const auto found = plan::load_model(word, kEmbeddedOnly);
+      const auto found = plan::load_model(word, plan::kEmbeddedOnly);
       REQUIRE(found.has_value());
       CHECK(found->value.name == entry.name);
     }
@@ -208,12 +207,12 @@ TEST_CASE("what a checkpoint's name says of family and size") {
 }
 
 TEST_CASE("a size that nobody published suggests the models of its family") {
-  for (const PresetEntry& entry : plan::list_presets(PresetKind::Model, kEmbeddedOnly)) {
+  for (const PresetEntry& entry : plan::list_presets(PresetKind::Model, plan::kEmbeddedOnly)) {
     const plan::FamilyAndSize said = plan::family_and_size(entry.name);
     if (said.family.empty()) continue;
     const std::string word = fmt::format("nobody/{}-{}M-Instruct", said.family, std::lround(said.parameters / 1e6) + 1);
     CAPTURE(word);
-    const auto found = plan::load_model(word, kEmbeddedOnly);
+    const auto found = plan::load_model(word, plan::kEmbeddedOnly);
     REQUIRE_FALSE(found.has_value());
     const std::string& help = found.error().front().help[0];
     CHECK(help.starts_with("models of its family, the nearest in size first: `"));
@@ -225,9 +224,9 @@ TEST_CASE("names and aliases are unique within a kind") {
   for (const PresetKind kind : {PresetKind::Model, PresetKind::Gpu, PresetKind::Cluster}) {
     std::map<std::string, std::string> seen;  // without what look-up ignores
     std::map<std::string, std::string> whole;
-    for (const PresetEntry& entry : plan::list_presets(kind, kEmbeddedOnly))
+    for (const PresetEntry& entry : plan::list_presets(kind, plan::kEmbeddedOnly))
       for (const std::string& alias : entry.aliases) whole.emplace(alias, entry.name);
-    for (const PresetEntry& entry : plan::list_presets(kind, kEmbeddedOnly)) {
+    for (const PresetEntry& entry : plan::list_presets(kind, plan::kEmbeddedOnly)) {
       std::vector<std::string> words = entry.aliases;
       words.push_back(entry.name);
       for (const std::string& alias : entry.aliases) {
@@ -237,7 +236,7 @@ TEST_CASE("names and aliases are unique within a kind") {
         if (other == whole.end() || other->second == entry.name) words.push_back(base);
       }
       for (std::string word : words) {
-        if (kind == PresetKind::Model) CHECK(plan::load_model(word, kEmbeddedOnly)->value.name == entry.name);
+        if (kind == PresetKind::Model) CHECK(plan::load_model(word, plan::kEmbeddedOnly)->value.name == entry.name);
         std::erase_if(word, [](char c) { return c == '-' || c == '_'; });
         std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
         CAPTURE(word);
@@ -249,24 +248,24 @@ TEST_CASE("names and aliases are unique within a kind") {
 }
 
 TEST_CASE("every embedded preset loads and is named after its file") {
-  for (const PresetEntry& entry : plan::list_presets(PresetKind::Model, kEmbeddedOnly)) {
+  for (const PresetEntry& entry : plan::list_presets(PresetKind::Model, plan::kEmbeddedOnly)) {
     CAPTURE(entry.name);
-    const auto found = plan::load_model(entry.name, kEmbeddedOnly);
+    const auto found = plan::load_model(entry.name, plan::kEmbeddedOnly);
     REQUIRE(found.has_value());
     CHECK(found->value.name == entry.name);
     const auto again = plan::read_model(plan::write_model(found->value, "source"), "again");
     REQUIRE(again.has_value());
     CHECK(*again == found->value);
   }
-  for (const PresetEntry& entry : plan::list_presets(PresetKind::Gpu, kEmbeddedOnly)) {
+  for (const PresetEntry& entry : plan::list_presets(PresetKind::Gpu, plan::kEmbeddedOnly)) {
     CAPTURE(entry.name);
-    const auto found = plan::load_gpu(entry.name, kEmbeddedOnly);
+    const auto found = plan::load_gpu(entry.name, plan::kEmbeddedOnly);
     REQUIRE(found.has_value());
     CHECK(found->value.name == entry.name);
   }
-  for (const PresetEntry& entry : plan::list_presets(PresetKind::Cluster, kEmbeddedOnly)) {
+  for (const PresetEntry& entry : plan::list_presets(PresetKind::Cluster, plan::kEmbeddedOnly)) {
     CAPTURE(entry.name);
-    const auto found = plan::load_cluster(entry.name, kEmbeddedOnly);
+    const auto found = plan::load_cluster(entry.name, plan::kEmbeddedOnly);
     REQUIRE(found.has_value());
     CHECK(found->value.name == entry.name);
   }
@@ -276,7 +275,7 @@ TEST_CASE("every embedded preset loads and is named after its file") {
 TEST_CASE("every map of every preset refuses a key that it does not know") {
   int maps = 0;
   for (const PresetKind kind : {PresetKind::Model, PresetKind::Gpu, PresetKind::Cluster})
-    for (const PresetEntry& entry : plan::list_presets(kind, kEmbeddedOnly)) {
+    for (const PresetEntry& entry : plan::list_presets(kind, plan::kEmbeddedOnly)) {
       std::vector<std::string> lines;
       std::istringstream text(entry.text);
       for (std::string line; std::getline(text, line);) lines.push_back(line);
@@ -296,7 +295,7 @@ TEST_CASE("every map of every preset refuses a key that it does not know") {
           if (kind == PresetKind::Model) return of(plan::read_model(edited, "edited"));
           if (kind == PresetKind::Gpu) return of(plan::read_gpu(edited, "edited"));
           return of(plan::read_cluster(edited, "edited", [](std::string_view name) -> plan::Result<plan::Gpu> {
-            const auto gpu = plan::load_gpu(name, kEmbeddedOnly);
+            const auto gpu = plan::load_gpu(name, plan::kEmbeddedOnly);
             if (!gpu) return tl::unexpected(gpu.error());
             return gpu->value;
           }));
@@ -312,7 +311,7 @@ TEST_CASE("every map of every preset refuses a key that it does not know") {
 
 TEST_CASE("every number of a preset names its source") {
   for (const PresetKind kind : {PresetKind::Model, PresetKind::Gpu, PresetKind::Cluster})
-    for (const PresetEntry& entry : plan::list_presets(kind, kEmbeddedOnly)) {
+    for (const PresetEntry& entry : plan::list_presets(kind, plan::kEmbeddedOnly)) {
       std::istringstream lines(entry.text);
       std::string line;
       bool in_aliases = false, sourced = false;
@@ -360,31 +359,31 @@ TEST_CASE("a path is read as it stands") {
   const plan::TemporaryFolder folder;
   folder.write("x.yaml", small_model("from-file", 256));
   folder.write("bad.yaml", "preset: model/1\nname: x\nhiden: 64\n");
-  CHECK(plan::load_model(folder.at("x.yaml"), kEmbeddedOnly)->name == "from-file");
-  const auto missing = plan::load_model("./no/such.yaml", kEmbeddedOnly);
+  CHECK(plan::load_model(folder.at("x.yaml"), plan::kEmbeddedOnly)->name == "from-file");
+  const auto missing = plan::load_model("./no/such.yaml", plan::kEmbeddedOnly);
   CHECK(missing.error().front().code == "unreadable_file");
-  const auto bad = plan::load_model(folder.at("bad.yaml"), kEmbeddedOnly);
+  const auto bad = plan::load_model(folder.at("bad.yaml"), plan::kEmbeddedOnly);
   REQUIRE_FALSE(bad.has_value());
   CHECK(bad.error().size() >= 2);
   CHECK(bad.error().front().place.file == folder.at("bad.yaml"));
 }
 
 TEST_CASE("a GPU brings what was measured on it or on its like") {
-  CHECK(plan::load_gpu("h100-sxm", kEmbeddedOnly)->value.collectives.size() > 3);
-  CHECK(plan::load_gpu("h800-sxm", kEmbeddedOnly)->value.collectives.size() > 3);
-  CHECK(plan::load_cluster("h800", kEmbeddedOnly)->value.gpu.collectives.size() > 3);
+  CHECK(plan::load_gpu("h100-sxm", plan::kEmbeddedOnly)->value.collectives.size() > 3);
+  CHECK(plan::load_gpu("h800-sxm", plan::kEmbeddedOnly)->value.collectives.size() > 3);
+  CHECK(plan::load_cluster("h800", plan::kEmbeddedOnly)->value.gpu.collectives.size() > 3);
 }
 
 TEST_CASE("a GPU comes in its usual cluster") {
-  const auto dgx = plan::load_cluster_of_gpu("h100-sxm", kEmbeddedOnly);
+  const auto dgx = plan::load_cluster_of_gpu("h100-sxm", plan::kEmbeddedOnly);
   REQUIRE(dgx.has_value());
   CHECK(dgx->value.scale_up_size() == 8);
   CHECK(dgx->value.tiers.back().size == plan::kAnyGpus);
   CHECK(dgx->value.tiers.back().bandwidth.value == 50e9);
-  const auto rack = plan::load_cluster_of_gpu("gb200", kEmbeddedOnly);
+  const auto rack = plan::load_cluster_of_gpu("gb200", plan::kEmbeddedOnly);
   CHECK(rack->value.scale_up_size() == 72);
   CHECK(rack->value.gpus_per_node == 4);
-  CHECK(plan::load_cluster_of_gpu("rtx-4090", kEmbeddedOnly)->value.tiers.front().bandwidth.value == 31.5e9);
+  CHECK(plan::load_cluster_of_gpu("rtx-4090", plan::kEmbeddedOnly)->value.tiers.front().bandwidth.value == 31.5e9);
 }
 
 TEST_CASE("a digest is what sha256sum prints") {

@@ -36,7 +36,7 @@ Errors mistakes(const std::string& text) {
   return reader.take();
 }
 
-std::string code_of(const std::string& text) {
+std::string yaml_code(const std::string& text) {
   const Errors errors = mistakes(text);
   return errors.empty() ? "" : errors.front().code;
 }
@@ -109,16 +109,17 @@ TEST_CASE("hostile files are refused, not followed") {
     for (const char part : {here, ':', ' ', '&', here, ' ', '[', '*', before, ',', '*', before, ']', '\n'})
       bomb += part;
   }
-  CHECK(code_of(bomb) == "yaml_refused");
-  CHECK(code_of(std::string(100000, '[')) == "yaml_refused");
-  CHECK(code_of(std::string(100000, '{')) == "yaml_refused");
-  CHECK(code_of("memory: 1 GiB\n---\nmemory: 2 GiB\n") == "yaml_syntax");
-  CHECK(code_of(std::string("memory\0: 1 GiB", 14)) == "not_text");
-  for (const char* mark : {"\xff\xfe", "\xfe\xff"}) CHECK(code_of(std::string(mark) + "memory: 1 GiB\n") == "not_text");
-  CHECK(code_of(std::string(yaml::kMostBytes + 1, 'a')) == "too_large");
-  CHECK_FALSE(code_of("").empty());
-  CHECK_FALSE(code_of("\x80\xff\xfe garbage").empty());
-  CHECK_FALSE(code_of("memory: \"\xff\"").empty());
+  CHECK(yaml_code(bomb) == "yaml_refused");
+  CHECK(yaml_code(std::string(100000, '[')) == "yaml_refused");
+  CHECK(yaml_code(std::string(100000, '{')) == "yaml_refused");
+  CHECK(yaml_code("memory: 1 GiB\n---\nmemory: 2 GiB\n") == "yaml_syntax");
+  CHECK(yaml_code(std::string("memory\0: 1 GiB", 14)) == "not_text");
+  for (const char* mark : {"\xff\xfe", "\xfe\xff"})
+    CHECK(yaml_code(std::string(mark) + "memory: 1 GiB\n") == "not_text");
+  CHECK(yaml_code(std::string(yaml::kMostBytes + 1, 'a')) == "too_large");
+  CHECK_FALSE(yaml_code("").empty());
+  CHECK_FALSE(yaml_code("\x80\xff\xfe garbage").empty());
+  CHECK_FALSE(yaml_code("memory: \"\xff\"").empty());
 }
 
 TEST_CASE("a hundred mistakes are cut at twenty") {

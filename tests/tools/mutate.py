@@ -65,7 +65,8 @@ class Build:
         """Brings the build folder up to date, and compiles what is the same in every round."""
         if not os.path.exists(os.path.join(self.folder, "CMakeCache.txt")):
             options = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
-            subprocess.run(["cmake", "-S", self.source, "-B", self.folder, "-G", "Ninja"] + options, check=True,
+            subprocess.run(["cmake", "-S", self.source, "-B", self.folder, "-G", "Ninja",
+                            "-DPLAN_TOGETHER=OFF"] + options, check=True,
                            stdout=subprocess.DEVNULL)
         self.targets = ["plan"] + ["test_" + test for test in tests]
         good, output = done(["cmake", "--build", self.folder, "--target"] + self.targets, self.source)
