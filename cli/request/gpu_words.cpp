@@ -84,12 +84,16 @@ std::optional<int> gpus_of(std::string_view text) {
 /// So many of a kind; `plain`: in whatever words.
 std::optional<CountedGpus> known(std::int64_t gpus, std::string_view kind, const StoreOptions& store,
                                  bool plain = true) {
-  const Result<Found<Gpu>> found =
-      kind.empty() || gpus > kMostRanks ? fail(Error{}) : load_gpu(plain ? bare_kind(kind, store) : kind, store);
-  if (found) return CountedGpus{static_cast<int>(gpus), found->value.name};
-  const CloudMachine machine = machine_called(kind);
-  if (machine.gpus == 0 || gpus * machine.gpus > kMostRanks) return std::nullopt;
-  return CountedGpus{static_cast<int>(gpus) * machine.gpus, machine.gpu, false, machine.name};
+  if (kind.empty() || gpus > kMostRanks) return std::nullopt;
+  if (const Result<Found<Gpu>> found = load_gpu(kind, store))
+    return CountedGpus{static_cast<int>(gpus), found->value.name};
+  if (const CloudMachine machine = machine_called(kind); machine.gpus > 0) {  // its name may hold that of its GPU
+    if (gpus * machine.gpus > kMostRanks) return std::nullopt;
+    return CountedGpus{static_cast<int>(gpus) * machine.gpus, machine.gpu, false, machine.name};
+  }
+  const Result<Found<Gpu>> found = plain ? load_gpu(bare_kind(kind, store), store) : fail(Error{});
+  if (!found) return std::nullopt;
+  return CountedGpus{static_cast<int>(gpus), found->value.name};
 }
 
 std::optional<CountedGpus> tpu_slice(std::string_view word) {
@@ -124,8 +128,11 @@ std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOption
   if (!behind) return std::nullopt;
   constexpr std::string_view kSigns = " *:\t";
   kind = trim(kind.substr(0, sign), kSigns);
-  if (auto found = known(*behind, kind, store)) return found;
-  return kind.ends_with('x') ? known(*behind, trim(kind.substr(0, kind.size() - 1), kSigns), store) : std::nullopt;
+  const std::string_view before = kind.ends_with('x') ? trim(kind.substr(0, kind.size() - 1), kSigns) : kind;
+  for (const bool plain : {false, true})  // what is called just so goes first
+    for (const std::string_view name : {kind, before})
+      if (auto found = known(*behind, name, store, plain)) return found;
+  return std::nullopt;
 }
 
 std::optional<WordedCount> worded_count(std::string_view word, std::string_view kind, const StoreOptions& store) {
