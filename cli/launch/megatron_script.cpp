@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/megatron.hpp"
@@ -71,15 +72,21 @@ constexpr int kEnoughSigns = 4;
 constexpr std::string_view kSlime = "--actor-num-nodes";
 constexpr int kEnoughOfSlime = 2;
 
+/// The sign that a word is, alone or with its value behind a `=`; their number if it is none.
+std::size_t sign_of(std::string_view word) {
+  if (!word.starts_with("--")) return kSigns.size();
+  const std::string_view flag = word.substr(0, word.find('='));
+  return static_cast<std::size_t>(std::find(kSigns.begin(), kSigns.end(), flag) - kSigns.begin());
+}
+
 bool has_flag_set(const std::vector<ShellWord>& words) {
-  int signs = 0;
-  for (const std::string_view sign : kSigns)
-    signs += static_cast<int>(std::any_of(words.begin(), words.end(), [&](const ShellWord& word) {
-      return word.text == sign ||
-             (word.text.starts_with(sign) && word.text.size() > sign.size() && word.text[sign.size()] == '=');
-    }));
-  const bool slime = std::any_of(words.begin(), words.end(), [](const ShellWord& word) { return word.text == kSlime; });
-  return signs >= (slime ? kEnoughOfSlime : kEnoughSigns);
+  std::array<bool, kSigns.size()> seen{};
+  bool slime = false;
+  for (const ShellWord& word : words) {
+    if (const std::size_t sign = sign_of(word.text); sign < kSigns.size()) seen[sign] = true;
+    slime |= word.text == kSlime;
+  }
+  return std::count(seen.begin(), seen.end(), true) >= (slime ? kEnoughOfSlime : kEnoughSigns);
 }
 
 /// Where the program is among words that hold Megatron-LM's flags: its name, or the last script of Python's.
@@ -181,12 +188,11 @@ std::string job_of(const Launch& launch) {
   std::string out;
   const std::vector<ShellWord>& words = launch.command.words;
   for (std::size_t i = launch.program; i < words.size(); ++i)
-    for (const std::string_view sign : kSigns) {
-      if (sign == "--train-iters" || !words[i].text.starts_with(sign)) continue;
-      if (words[i].text.size() == sign.size() && i + 1 < words.size())
-        out += fmt::format("{}={} ", sign, words[i + 1].text);
-      else if (words[i].text.size() > sign.size() && words[i].text[sign.size()] == '=')
+    if (const std::size_t sign = sign_of(words[i].text); sign < kSigns.size() && kSigns[sign] != "--train-iters") {
+      if (words[i].text.size() > kSigns[sign].size())
         out += words[i].text + " ";
+      else if (i + 1 < words.size())
+        out += fmt::format("{}={} ", kSigns[sign], words[i + 1].text);
     }
   return out;
 }

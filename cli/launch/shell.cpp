@@ -38,9 +38,13 @@ bool Follower::affords(std::size_t work, int line) {
   return false;
 }
 
+/// What is not followed may start another training, so the note is told whatever stands before it.
 void Follower::stop(int line) {
-  note(line, "the script does too much to be followed further");
+  if (stopped_) return;
   stopped_ = true;
+  const std::string text = "the script does too much to be followed further";
+  script_.notes.push_back({"script_not_followed", fmt::format("{}:{}: {}", file_, line, text)});
+  script_.noted_at.push_back(0);
 }
 
 }  // namespace plan::shell

@@ -16,7 +16,7 @@
 namespace plan::shell {
 namespace {
 
-constexpr int kMostCommands = 20000;  // of one script, loops followed
+constexpr int kMostCommands = 5000;  // of one script, loops followed
 
 }  // namespace
 
@@ -90,7 +90,7 @@ Truth Follower::simple(std::vector<Token> words) {
 
 Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std::string> environment) {
   if (++commands_ > kMostCommands) {
-    stopped_ = true;
+    stop(raw.empty() ? 0 : raw.front().line);
     return Truth::Unknown;
   }
   const std::vector<Token> redirections = std::exchange(redirections_, {});

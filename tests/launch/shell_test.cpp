@@ -181,6 +181,9 @@ TEST_CASE("nothing hangs or grows without end") {
   REQUIRE_FALSE(stopped.notes.empty());
   CHECK(stopped.notes.back().text.find("does too much to be followed") != std::string::npos);
   CHECK(follow_script("f() { f; }\nf", "x.sh").commands.empty());
+  const Script called = follow_script("torchrun pretrain_gpt.py\nf() { run x; f 1; f 2; }\nf", "x.sh");
+  REQUIRE(called.notes_before(0).size() == 1);
+  CHECK(called.notes_before(0).front().text.find("does too much to be followed") != std::string::npos);
   CHECK(follow_script("A=B+B B=C+C C=D+D D=A+A; run $((A))", "x.sh").commands.size() == 1);
   CHECK(follow_script("run " + std::string(100000, '('), "x.sh").commands.size() <= 2);
   CHECK(follow_script(std::string(3000, '$') + "{" + std::string(3000, '{'), "x.sh").commands.size() <= 1);
