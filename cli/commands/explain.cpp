@@ -53,8 +53,7 @@ constexpr std::pair<std::string_view, std::string_view> kTermsElsewhere[] = {
 std::vector<std::string> help_for_term(const std::string& word) {
   const std::string low = folded(word);
   for (const auto& [words, term] : kTermsElsewhere)
-    for (const std::string_view other : split(words, " "))
-      if (low == other) return {fmt::format("write `plan explain {}`", term)};
+    if (among_words(words, low)) return {fmt::format("write `plan explain {}`", term)};
   for (const std::string_view money : {"cost", "days", "price", "energy", "usd", "dollars"})
     if (low == money) return {"days and cost of a run are printed with `--tokens 15T`"};
   std::string name = low;

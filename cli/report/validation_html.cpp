@@ -39,10 +39,10 @@ struct Point {
 };
 
 /// Logarithmic axis, the same for both directions: whole factors around all the points.
-struct Axis {
+struct ErrorAxis {
   double low = 0, high = 1;  ///< log10
 
-  explicit Axis(const std::vector<Point>& points) {
+  explicit ErrorAxis(const std::vector<Point>& points) {
     low = HUGE_VAL, high = -HUGE_VAL;
     for (const Point& p : points) {
       low = std::min({low, std::log10(p.pair.measured), std::log10(p.pair.predicted)});
@@ -56,7 +56,7 @@ struct Axis {
 };
 
 /// 1, 2 and 5 times the powers of ten; powers alone where the axis is long.
-std::vector<double> ticks(const Axis& axis) {
+std::vector<double> ticks(const ErrorAxis& axis) {
   std::vector<double> out;
   for (int power = static_cast<int>(std::floor(axis.low)); power <= axis.high; ++power)
     for (const int digit : {1, 2, 5}) {
@@ -68,7 +68,7 @@ std::vector<double> ticks(const Axis& axis) {
 }
 
 /// predicted = ratio * measured, inside the plot.
-std::string diagonal(const Axis& axis, double ratio, std::string_view style) {
+std::string diagonal(const ErrorAxis& axis, double ratio, std::string_view style) {
   const double shift = std::log10(ratio), low = axis.low - std::min(0.0, shift),
                high = axis.high - std::max(0.0, shift);
   const double from = std::pow(10.0, low), to = std::pow(10.0, high);
@@ -76,7 +76,7 @@ std::string diagonal(const Axis& axis, double ratio, std::string_view style) {
                      axis.x(from), axis.y(from * ratio), axis.x(to), axis.y(to * ratio));
 }
 
-std::string frame(const Axis& axis, std::string_view unit) {
+std::string frame(const ErrorAxis& axis, std::string_view unit) {
   const double left = kMargin, right = kMargin + kSide, top = kMargin / 2, bottom = kMargin / 2 + kSide;
   std::string out;
   for (const double value : ticks(axis)) {
@@ -97,7 +97,7 @@ std::string frame(const Axis& axis, std::string_view unit) {
 
 std::string picture(std::string_view title, std::string_view unit, const std::vector<Point>& points) {
   if (points.empty()) return {};
-  const Axis axis(points);
+  const ErrorAxis axis(points);
   std::string out = fmt::format("<h2>{}</h2>\n<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">\n",
                                 title, kSide + kMargin + 20, kSide + kMargin * 1.5, title);
   out += frame(axis, unit);

@@ -14,6 +14,7 @@
 #include "cli/request/options.hpp"
 #include "cli/request/said_flags.hpp"
 #include "cli/terminal/numbers.hpp"
+#include "cli/terminal/words.hpp"
 #include "formulas/words.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/suggest.hpp"
@@ -308,7 +309,7 @@ std::vector<std::string> meant_in_words(std::string_view name, std::string_view 
   std::string_view word = folded_name;
   for (const std::string_view ending : {"-size", "-degree"})
     if (cut(word, ending)) break;
-  if (among("batch-tokens tokens-per-batch tokens-per-step global-batch-tokens", folded_name) && !value.empty())
+  if (among_words("batch-tokens tokens-per-batch tokens-per-step global-batch-tokens", folded_name) && !value.empty())
     return {fmt::format("write `--global-batch '{} tokens'`", value)};
   if (value.find(',') != std::string_view::npos && layout_item(axis_of(word), value.substr(0, value.find(','))))
     return {
@@ -316,7 +317,7 @@ std::vector<std::string> meant_in_words(std::string_view name, std::string_view 
                     "{0}{1} {0}{2}`",
                     axis_of(word), value.substr(0, value.find(',')), value.substr(value.rfind(',') + 1))};
   const bool money = !value.empty() && value.find_first_of("$0123456789") == 0;
-  if (word == "budget" && money) return {std::string(spent_on_a_run())};
+  if (word == "budget" && money) return {said_of_flag("cost")};
   const bool number = read_count("", value, 2, kMostRanks).has_value();
   if (word == "hsdp" || word == "hybrid-shard")
     return {fmt::format("sharded inside a node of 8 and copied between nodes is `--layout zero3,shard{}`",

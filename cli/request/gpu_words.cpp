@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/request/said_flags.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/text.hpp"
@@ -67,7 +66,8 @@ int devices_in(std::string_view text) {
 /// A kind as a report has it: with a noun behind it, in the plural, or as drivers call it.
 std::string bare_kind(std::string_view kind, const StoreOptions& store) {
   std::string bare(trim(kind));
-  if (const std::size_t blank = bare.rfind(' '); blank != std::string::npos && among(kGpuNouns, bare.substr(blank + 1)))
+  if (const std::size_t blank = bare.rfind(' ');
+      blank != std::string::npos && among_words(kGpuNouns, bare.substr(blank + 1)))
     bare.erase(bare.find_last_not_of(' ', blank) + 1);
   if (load_gpu(bare, store)) return bare;
   if (bare.ends_with('s') && load_gpu(bare.substr(0, bare.size() - 1), store)) return bare.substr(0, bare.size() - 1);
@@ -138,7 +138,7 @@ std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOption
 std::optional<WordedCount> worded_count(std::string_view word, std::string_view kind, const StoreOptions& store) {
   std::string low = lowered(std::string(trim(word)));
   if (const int devices = devices_in(low); devices > 0) return WordedCount{devices};
-  if (among(kUncounted, low)) return WordedCount{};
+  if (among_words(kUncounted, low)) return WordedCount{};
   const std::string_view sign = "\u00d7";
   for (std::size_t at = 0; (at = low.find(sign)) != std::string::npos;) low.replace(at, sign.size(), "x");
   std::vector<std::int64_t> numbers;
@@ -148,8 +148,8 @@ std::optional<WordedCount> worded_count(std::string_view word, std::string_view 
       numbers.push_back(*number);
       continue;
     }
-    const bool link = among(kLinks, token), gpu = among(kGpuNouns, token), node = among(kNodeNouns, token),
-               one = among(kOfOne, token);
+    const bool link = among_words(kLinks, token), gpu = among_words(kGpuNouns, token),
+               node = among_words(kNodeNouns, token), one = among_words(kOfOne, token);
     if (!link && !gpu && !node && !one) return std::nullopt;
     links = links || link, gpus = gpus || gpu, nodes = nodes || node, of_one = of_one || one;
   }

@@ -70,10 +70,8 @@ constexpr CommandWord kCommandWords[] = {
 
 /// What such a word means; empty if it is none.
 std::string meaning_of_command(std::string_view word) {
-  for (const CommandWord& row : kCommandWords) {
-    const std::vector<std::string_view> all = split(row.words, " ");
-    if (std::find(all.begin(), all.end(), word) != all.end()) return fmt::format(fmt::runtime(row.help), word);
-  }
+  for (const CommandWord& row : kCommandWords)
+    if (among_words(row.words, word)) return fmt::format(fmt::runtime(row.help), word);
   return {};
 }
 

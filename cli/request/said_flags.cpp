@@ -1,10 +1,9 @@
 // Flags of other tools that no flag of `plan` says, by what replaces them. Tested by tests/cli/flag_words_test.cpp.
 #include "cli/request/said_flags.hpp"
 
-#include <algorithm>
-
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/request/choice_words.hpp"
+#include "cli/terminal/words.hpp"
 
 namespace plan {
 namespace {
@@ -13,8 +12,6 @@ namespace {
 struct Said {
   std::string_view words, sentence;
 };
-constexpr std::string_view kSpent =
-    "what a run costs is printed with `--tokens 15T --price 2.5`; `plan sweep --gpus` varies it";
 constexpr Said kSaid[] = {
     {"ga gas m accum accumulation acc-steps grad-accum grad-acc gradient-accumulation gradient-accumulation-steps "
      "micro-batches microbatches num-microbatches num-micro-batches",
@@ -23,7 +20,8 @@ constexpr Said kSaid[] = {
      "the time that a number of tokens takes is printed with `--tokens 15T`; `plan sweep --gpus` varies it"},
     {"mfu efficiency utilization utilisation",
      "it is what `plan` computes; runs of your own correct it: `plan calibrate runs.csv -o profile.yaml`"},
-    {"cost max-cost total-cost spend usd dollars money", kSpent},
+    {"cost max-cost total-cost spend usd dollars money",
+     "what a run costs is printed with `--tokens 15T --price 2.5`; `plan sweep --gpus` varies it"},
     {"epochs num-epochs num-train-epochs steps max-steps num-steps train-iters train-steps iterations iters",
      "a run is as long as its tokens: `--tokens 2T`"},
     {"lr learning-rate min-lr lr-scheduler warmup warmup-steps warmup-ratio weight-decay clip-grad seed lora-alpha",
@@ -102,19 +100,9 @@ constexpr Said kSaid[] = {
 
 }  // namespace
 
-bool among(std::string_view words, std::string_view word) {
-  for (std::size_t end = 0; !words.empty(); words.remove_prefix(std::min(end + 1, words.size()))) {
-    end = std::min(words.find(' '), words.size());
-    if (words.substr(0, end) == word) return true;
-  }
-  return false;
-}
-
-std::string_view spent_on_a_run() { return kSpent; }
-
 std::string said_of_flag(std::string_view folded_name) {
   for (const Said& said : kSaid)
-    if (among(said.words, folded_name)) return std::string(said.sentence);
+    if (among_words(said.words, folded_name)) return std::string(said.sentence);
   // A word that another tool's flag is called by may be one that it takes: `--grpo` is `--task grpo`.
   for (const std::string_view flag : {"--precision", "--optimizer", "--task", "--framework"})
     if (std::string hint = hint_for(flag, folded_name); !hint.empty()) return hint;

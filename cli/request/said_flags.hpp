@@ -5,12 +5,6 @@
 
 namespace plan {
 
-/// Is a word among `words`, which blanks part?
-[[nodiscard]] bool among(std::string_view words, std::string_view word);
-
-/// Where what a run costs is said.
-[[nodiscard]] std::string_view spent_on_a_run();
-
 /// What stands in the place of a flag of another tool that no single flag says, in a sentence; empty if it is no word
 /// of the field. `folded_name`: without dashes in front, in small letters with hyphens.
 [[nodiscard]] std::string said_of_flag(std::string_view folded_name);

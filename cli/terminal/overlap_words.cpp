@@ -37,12 +37,11 @@ Error unknown_part(std::string_view text, std::string_view word) {
   std::string dashed = lowered(std::string(word));
   std::replace(dashed.begin(), dashed.end(), '_', '-');
   for (const auto& [words, meant] : kOverlapElsewhere)
-    for (const std::string_view other : split(words, " "))
-      if (other == dashed) {
-        error.help.push_back(text == word ? fmt::format("write `--overlap {}`", meant)
-                                          : fmt::format("write `{}`", meant));
-        return error;
-      }
+    if (among_words(words, dashed)) {
+      error.help.push_back(text == word ? fmt::format("write `--overlap {}`", meant)
+                                        : fmt::format("write `{}`", meant));
+      return error;
+    }
   suggest(error, word, known);
   error.help.push_back(fmt::format("none, or what runs beside compute: {}", overlap_words(kOverlapAll)));
   return error;

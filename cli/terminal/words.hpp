@@ -59,4 +59,14 @@ template <class E, std::size_t N>
   }
 }
 
+/// Whether a word is one of those that blanks part.
+[[nodiscard]] constexpr bool among_words(std::string_view words, std::string_view word) {
+  while (true) {
+    const std::size_t end = words.find(' ');
+    if (words.substr(0, end) == word) return !word.empty();
+    if (end == std::string_view::npos) return false;
+    words.remove_prefix(end + 1);
+  }
+}
+
 }  // namespace plan
