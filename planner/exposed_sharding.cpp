@@ -44,20 +44,15 @@ struct Hiding {
     const Time hidden = early + smaller(comm - early, slack);
     return comm - hidden + tax * hidden;
   }
-  /// Of what is sent in every pass: all but one of them beside another pass.
-  SecondsOf<V> repeated(const SecondsOf<V>& once, const SecondsOf<V>& pass, const V& passes) const {
-    return (passes - 1.0) * larger(tax * once, once - pass);
-  }
   /// ZeRO-2 reduces after every pass, each but the last beside the next one's backward.
   SecondsOf<V> summed(const SecondsOf<V>& once, const SecondsOf<V>& backward, const V& passes) const {
-    return reduces_once ? SecondsOf<V>(0.0) : repeated(once, backward, passes);
+    return reduces_once ? SecondsOf<V>(0.0) : sent_anew(once, backward, passes, tax, true);
   }
   /// Exposed part of what is gathered once a step, or with `passes` once for each of so many.
   SecondsOf<V> gathered(const SecondsOf<V>& once, const SecondsOf<V>& pass, const SecondsOf<V>& slack, bool overlap,
                         const V* passes) const {
     const SecondsOf<V> first = exposed(once, pass, slack, overlap);
-    if (passes == nullptr) return first;
-    return first + (overlap ? repeated(once, pass, *passes) : (*passes - 1.0) * once);
+    return passes == nullptr ? first : first + sent_anew(once, pass, *passes, tax, overlap);
   }
 };
 

@@ -24,8 +24,6 @@ std::optional<RunnableSearch> fitting(Problem problem, Bytes memory) {
 
 }  // namespace
 
-std::string gib_text(Bytes bytes) { return fmt::format("{:.1f} GiB", static_cast<double>(bytes.value) / kGiB); }
-
 std::optional<RoomierHosts> with_roomier_hosts(const Problem& problem) {
   const Bytes has = problem.cluster.host_memory;
   const bool stated = problem.training.offload.any();
@@ -57,15 +55,16 @@ std::optional<RoomierHosts> with_roomier_hosts(const Problem& problem) {
 }
 
 void blame_hosts(Error& error, const Problem& problem, const RoomierHosts& roomier) {
-  const std::string has = fmt::format("{} has {}", problem.cluster.name, gib_text(problem.cluster.host_memory));
+  const std::string has =
+      fmt::format("{} has {}", problem.cluster.name, gib_text(RealBytes(problem.cluster.host_memory)));
   const std::string share = fmt::format("a plan may fill {:.0f} % of a node's memory", 100 * kHostShare);
   if (!roomier.offload.empty()) {
     error.facts.push_back(fmt::format("`{}` fits the GPUs and leaves {} in each node's memory; {}, and {}",
-                                      roomier.offload, gib_text(roomier.need), has, share));
+                                      roomier.offload, gib_text(RealBytes(roomier.need)), has, share));
     return;
   }
   error.message = fmt::format("no layout fits the hosts: one that fits the GPUs leaves {} in each node's memory; {}",
-                              gib_text(roomier.need), has);
+                              gib_text(RealBytes(roomier.need)), has);
   error.facts.push_back(fmt::format("that is {}; {}", roomier.degrees, share));
 }
 

@@ -21,9 +21,6 @@ struct RoomierHosts {
 /// the same.
 [[nodiscard]] std::optional<RoomierHosts> with_roomier_hosts(const Problem& problem);
 
-/// "1051.3 GiB"
-[[nodiscard]] std::string gib_text(Bytes bytes);
-
 /// Says of a job without a layout what its hosts lack.
 void blame_hosts(Error& error, const Problem& problem, const RoomierHosts& roomier);
 

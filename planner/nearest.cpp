@@ -27,8 +27,6 @@ namespace {
 
 constexpr std::size_t kSuggestions = 3, kFlagWidth = 20;
 
-std::string gib(RealBytes bytes) { return fmt::format("{:.1f} GiB", bytes.value / kGiB); }
-
 /// What suggestions may cost, in grids of (tp, cp, pp) that are looked at: counted and not timed, so that the same
 /// request gets the same answer on every machine. A family that is searched takes as long as some hundred grids.
 struct Looks {
@@ -39,14 +37,14 @@ struct Looks {
   std::int64_t families() const { return std::clamp<std::int64_t>(left / kFamily, 0, kMostFamilies); }
 };
 
-bool has_legal(const Problem& problem, Tally& tally, Looks& work) {
+bool has_legal(const Problem& problem, Tally& tally, Looks& looks) {
   if (problem.fixed.recompute)  // its rules read nothing else of a layout
     if (const int rule = broken_rule(problem, *problem.fixed.recompute); rule >= 0) {
       tally.reject(rule, 1);
       return false;
     }
   bool found = false;
-  work.left -= visit_families(problem, tally, work.left, [&](const Family& family) {
+  looks.left -= visit_families(problem, tally, looks.left, [&](const Family& family) {
     for (const Pipelining& run : enumerate_runs(problem, family.layout, tally)) {
       found = !enumerate_shardings(problem, run_of(problem, family.layout, run), tally).empty();
       if (found) return false;
@@ -56,9 +54,9 @@ bool has_legal(const Problem& problem, Tally& tally, Looks& work) {
   return found;
 }
 
-bool has_legal(const Problem& problem, Looks& work) {
+bool has_legal(const Problem& problem, Looks& looks) {
   Tally tally;
-  return has_legal(problem, tally, work);
+  return has_legal(problem, tally, looks);
 }
 
 /// A changed job that has a layout: as one line, and what a token of it takes.
@@ -68,13 +66,13 @@ struct Suggestion {
 };
 
 /// `free`: with what the search may turn on by itself.
-std::optional<Suggestion> tried(const ChangedJob& change, Looks& work, bool free = false) {
-  if (!has_legal(change.problem, work)) return std::nullopt;
+std::optional<Suggestion> tried(const ChangedJob& change, Looks& looks, bool free = false) {
+  if (!has_legal(change.problem, looks)) return std::nullopt;
   Problem problem = change.problem;
   problem.top = 1, problem.pareto = false;
   if (!free) problem.free_switches = 0;
-  const RunnableSearch found = find_runnable(problem, {.families = work.families(), .best_alone = true});
-  work.searched(found.judged);
+  const RunnableSearch found = find_runnable(problem, {.families = looks.families(), .best_alone = true});
+  looks.searched(found.judged);
   const std::vector<Candidate>& ranked = found.result.ranking.best();
   if (ranked.empty() || found.result.at_risk || found.nothing_runs) return std::nullopt;
   const Candidate& best = ranked.front();
@@ -106,10 +104,10 @@ std::vector<std::int64_t> nearest_values(std::int64_t value, std::int64_t step, 
   return found;
 }
 
-std::vector<ChangedJob> other_gpu_counts(const Problem& problem, Looks& work) {
+std::vector<ChangedJob> other_gpu_counts(const Problem& problem, Looks& looks) {
   std::vector<ChangedJob> changes;
   const auto legal = [&](std::int64_t gpus) {
-    return work.left > 0 && has_legal(with_gpus(problem, static_cast<int>(gpus)).problem, work);
+    return looks.left > 0 && has_legal(with_gpus(problem, static_cast<int>(gpus)).problem, looks);
   };
   std::vector<std::int64_t> near = nearest_values(problem.gpus, problem.cluster.gpus_per_node, 64, legal);
   // Where a framework has data parallelism alone: a sequence for each, or for every second.
@@ -122,17 +120,17 @@ std::vector<ChangedJob> other_gpu_counts(const Problem& problem, Looks& work) {
 }
 
 /// Too big: more GPUs, doubling until something fits.
-std::optional<Suggestion> more_gpus(const Problem& problem, Looks& work) {
+std::optional<Suggestion> more_gpus(const Problem& problem, Looks& looks) {
   std::int64_t gpus = problem.gpus;
-  for (int i = 0; i < 12 && gpus <= 1 << 21 && work.left > 0; ++i)
-    if (auto line = tried(with_gpus(problem, static_cast<int>(gpus *= 2)), work)) return line;
+  for (int i = 0; i < 12 && gpus <= 1 << 21 && looks.left > 0; ++i)
+    if (auto line = tried(with_gpus(problem, static_cast<int>(gpus *= 2)), looks)) return line;
   return std::nullopt;
 }
 
-std::vector<ChangedJob> other_batches(const Problem& problem, Looks& work) {
+std::vector<ChangedJob> other_batches(const Problem& problem, Looks& looks) {
   std::vector<ChangedJob> changes;
   const auto legal = [&](std::int64_t batch) {
-    return work.left > 0 && has_legal(with_batch(problem, batch).problem, work);
+    return looks.left > 0 && has_legal(with_batch(problem, batch).problem, looks);
   };
   std::vector<std::int64_t> near = nearest_values(problem.training.global_batch, 1, 512, legal);
   if (near.empty() && legal(problem.gpus)) near.push_back(problem.gpus);
@@ -140,7 +138,7 @@ std::vector<ChangedJob> other_batches(const Problem& problem, Looks& work) {
   return changes;
 }
 
-std::vector<ChangedJob> other_sequences(const Problem& problem, Looks& work) {
+std::vector<ChangedJob> other_sequences(const Problem& problem, Looks& looks) {
   const std::int64_t step = 2ll * problem.fixed.cp.value_or(1) * problem.fixed.tp.value_or(1);
   std::vector<ChangedJob> changes;
   const auto with_seq = [&](std::int64_t seq) {
@@ -148,40 +146,40 @@ std::vector<ChangedJob> other_sequences(const Problem& problem, Looks& work) {
     change.problem.training.seq = seq;
     return change;
   };
-  const auto legal = [&](std::int64_t seq) { return work.left > 0 && has_legal(with_seq(seq).problem, work); };
+  const auto legal = [&](std::int64_t seq) { return looks.left > 0 && has_legal(with_seq(seq).problem, looks); };
   for (const std::int64_t seq : nearest_values(problem.training.seq, step, 64, legal)) changes.push_back(with_seq(seq));
   return changes;
 }
 
-void suggest(Error& error, const std::vector<ChangedJob>& changes, Looks& work) {
+void suggest(Error& error, const std::vector<ChangedJob>& changes, Looks& looks) {
   for (const ChangedJob& change : changes) {
-    if (error.help.size() >= kSuggestions || work.left <= 0) return;
-    if (auto found = tried(change, work)) error.help.push_back(std::move(found->line));
+    if (error.help.size() >= kSuggestions || looks.left <= 0) return;
+    if (auto found = tried(change, looks)) error.help.push_back(std::move(found->line));
   }
 }
 
 /// Too big: what makes it smaller or gives it more room. First what keeps the GPUs, and of that what changes least of
 /// the training; then other hardware, the cheapest first, of which one at least is told.
-void suggest_room(Error& error, const Problem& problem, const std::optional<RoomierHosts>& roomier, Looks& work) {
+void suggest_room(Error& error, const Problem& problem, const std::optional<RoomierHosts>& roomier, Looks& looks) {
   std::vector<Suggestion> kept, bought;
   const auto first = [&](const std::vector<ChangedJob>& changes,
                          bool free = false) {  // of one kind, the first that fits
     for (const ChangedJob& change : changes) {
-      if (work.left <= 0) break;
-      if (std::optional<Suggestion> one = tried(change, work, free)) return one;
+      if (looks.left <= 0) break;
+      if (std::optional<Suggestion> one = tried(change, looks, free)) return one;
     }
     return std::optional<Suggestion>();
   };
   const auto offer = [](std::vector<Suggestion>& all, std::optional<Suggestion> one) {
     if (one) all.push_back(std::move(*one));
   };
-  offer(bought, more_gpus(problem, work));
+  offer(bought, more_gpus(problem, looks));
   for (const auto& changes :
        {offloads(problem), adapter_tasks(problem), narrower_states(problem), other_precisions(problem)})
     offer(kept, first(changes));
   if (kept.empty() && (problem.free_switches & kHostSwitches) != 0) offer(kept, first(adapter_tasks(problem), true));
   offer(bought, first(other_gpus(problem)));
-  if (roomier) offer(bought, tried(roomier->change, work));
+  if (roomier) offer(bought, tried(roomier->change, looks));
   sort_cheapest_first(bought, [](const Suggestion& one) { return one.token; });
   const std::size_t room = kSuggestions - std::min<std::size_t>(1, bought.size());
   for (std::vector<Suggestion>* some : {&kept, &bought})
@@ -259,27 +257,27 @@ struct Culprit {
   bool framework = false;
 };
 
-std::optional<Culprit> culprit(const Problem& problem, const std::string& word, Looks& work) {
+std::optional<Culprit> culprit(const Problem& problem, const std::string& word, Looks& looks) {
   Tally tally;
-  if (has_legal(problem, tally, work) || work.left <= 0) return std::nullopt;
+  if (has_legal(problem, tally, looks) || looks.left <= 0) return std::nullopt;
   Problem any = problem;
   any.framework = Framework::Any;
   const Rule* own = framework_rule(tally);
-  if (own != nullptr && has_legal(any, work)) return Culprit{fmt::format("`{}`: {}", word, own->text), true};
+  if (own != nullptr && has_legal(any, looks)) return Culprit{fmt::format("`{}`: {}", word, own->text), true};
   const std::optional<std::string> broken = broken_words(problem);
   if (!broken) return std::nullopt;
   return Culprit{fmt::format("`{}`: {}", word, *broken), false};
 }
 
 /// The fixed words that are to blame, each alone, or else all together.
-void blame_words(Error& error, const Problem& problem, Looks& work) {
+void blame_words(Error& error, const Problem& problem, Looks& looks) {
   each_axis([&](const auto& axis) {
     const auto& value = problem.fixed.*axis.fixed;
     if (!value) return;
     Problem alone = problem;
     alone.fixed = {};
     alone.fixed.*axis.fixed = value;
-    const std::optional<Culprit> found = culprit(alone, worded(axis, *value), work);
+    const std::optional<Culprit> found = culprit(alone, worded(axis, *value), looks);
     if (!found) return;
     if (found->framework) error.code = "unsupported_word";  // a mistake, not an answer
     error.facts.push_back(found->text);
@@ -334,15 +332,18 @@ void blame_memory(Error& error, const Problem& problem) {
   const Estimate detail = estimate(found.problem, closest.layout);
   const StageMemory& worst = detail.stages[static_cast<std::size_t>(detail.peak_stage)];
   const Bytes states = worst.weights + worst.grads + worst.optimizer;
-  error.message = "no layout fits: " + problem.model.name + " needs at least " + gib(closest.score.peak) +
+  error.message = "no layout fits: " + problem.model.name + " needs at least " + gib_text(closest.score.peak) +
                   (problem.gpus > 1 ? " on each of " + std::to_string(problem.gpus) + " GPUs; " : "; ") +
-                  problem.cluster.gpu.name + " has " + gib(RealBytes(problem.cluster.gpu.memory)) +
-                  (stated ? ", " + gib(capacity) + " beside `--headroom`" : "");
-  error.facts.push_back("closest: " + degrees_text(closest.layout) + ", over by " + gib(closest.score.peak - capacity));
-  error.facts.push_back("weights, gradients and optimizer alone take " + gib(states) + " there");
+                  problem.cluster.gpu.name + " has " + gib_text(RealBytes(problem.cluster.gpu.memory)) +
+                  (stated ? ", " + gib_text(capacity) + " beside `--headroom`" : "");
+  error.facts.push_back("closest: " + degrees_text(closest.layout) + ", over by " +
+                        gib_text(closest.score.peak - capacity));
+  error.facts.push_back("weights, gradients and optimizer alone take " + gib_text(states) + " there");
 }
 
 }  // namespace
+
+std::string gib_text(RealBytes bytes) { return fmt::format("{:.1f} GiB", bytes.value / kGiB); }
 
 std::string degrees_text(const Layout& layout) {
   std::string text = "tp " + std::to_string(layout.tp);
@@ -357,29 +358,29 @@ std::string degrees_text(const Layout& layout) {
 std::string suggestion_line(std::string_view flags, std::size_t width, const Layout& layout, RealBytes peak,
                             RealBytes capacity) {
   return fmt::format("{:<{}} {:<30} {:>5.1f} of {}", flags, width, degrees_text(layout), peak.value / kGiB,
-                     gib(capacity));
+                     gib_text(capacity));
 }
 
 Error explain_no_layout(const Problem& problem, const SearchResult& found) {
   Error error{.code = "no_layout", .message = "no layout uses all " + std::to_string(problem.gpus) + " GPUs"};
   const bool divides = found.stats.legal > 0;
   std::optional<RoomierHosts> roomier;
-  Looks work;
+  Looks looks;
   if (divides) {
     roomier = with_roomier_hosts(problem);
     if (!roomier || !problem.training.offload.any()) blame_memory(error, problem);
     if (roomier) blame_hosts(error, problem, *roomier);
   } else {
-    blame_words(error, problem, work);
+    blame_words(error, problem, looks);
     blame_rules(error, problem, found);
   }
-  suggest(error, freed_axes(problem), work);
+  suggest(error, freed_axes(problem), looks);
   if (divides) {
-    if (error.help.size() < kSuggestions) suggest_room(error, problem, roomier, work);
+    if (error.help.size() < kSuggestions) suggest_room(error, problem, roomier, looks);
   } else {
-    suggest(error, other_gpu_counts(problem, work), work);
-    suggest(error, other_batches(problem, work), work);
-    suggest(error, other_sequences(problem, work), work);
+    suggest(error, other_gpu_counts(problem, looks), looks);
+    suggest(error, other_batches(problem, looks), looks);
+    suggest(error, other_sequences(problem, looks), looks);
   }
   return error;
 }

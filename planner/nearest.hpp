@@ -18,6 +18,9 @@ namespace plan {
 /// "tp 8  cp 1  pp 16 (vp 8)  dp 128": the degrees that differ from 1, tp, pp and dp always.
 [[nodiscard]] std::string degrees_text(const Layout& layout);
 
+/// "1051.3 GiB"
+[[nodiscard]] std::string gib_text(RealBytes bytes);
+
 /// A change that works: its flags in a column of `width`, the layout that it has, and its peak beside the GPU's memory.
 [[nodiscard]] std::string suggestion_line(std::string_view flags, std::size_t width, const Layout& layout,
                                           RealBytes peak, RealBytes capacity);

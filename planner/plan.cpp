@@ -140,7 +140,7 @@ void add_roomier_note(Plan& plan, const Problem& asked, const RunnableSearch& fo
   const std::optional<RoomierHosts> roomier = with_roomier_hosts(asked);
   if (!roomier) return;
   plan.notes.push_back({"other_hosts", fmt::format("`{}` would fit for certain: {} would be left in each node's memory",
-                                                   roomier->change.flag, gib_text(roomier->need))});
+                                                   roomier->change.flag, gib_text(RealBytes(roomier->need)))});
 }
 
 /// Says which switches the search turned on.

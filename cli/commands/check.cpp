@@ -31,14 +31,6 @@ std::string report_text(const CheckReport& report, const Args& args, const Termi
   return check_human(report, terminal);
 }
 
-/// Takes the value of a Result, or keeps its errors for the end.
-template <class T>
-std::optional<T> keep_or_take(Result<T> result, Errors& errors) {
-  if (result) return std::move(*result);
-  keep_errors(errors, result);
-  return std::nullopt;
-}
-
 std::vector<BudgetFile> read_budgets(const Args& args, Errors& errors) {
   std::vector<std::string> paths = args.budget;
   paths.insert(paths.end(), args.words.begin(), args.words.end());
@@ -49,7 +41,7 @@ std::vector<BudgetFile> read_budgets(const Args& args, Errors& errors) {
                       {"write `plan check --budget budget.yaml`; plan-budget(5) says what stands in it"}});
   std::vector<BudgetFile> budgets;
   for (const std::string& path : paths)
-    if (auto budget = keep_or_take(read_budget_file(path), errors)) budgets.push_back(std::move(*budget));
+    if (auto budget = value_or_errors(errors, read_budget_file(path))) budgets.push_back(std::move(*budget));
   return budgets;
 }
 
@@ -167,7 +159,7 @@ int run_check(const Args& args, Streams& streams) {
   if (errors.empty())
     for (const BudgetFile& budget : budgets)
       for (const BudgetJob& job : budget.jobs)
-        if (auto resolved = keep_or_take(resolve_job(job, args), errors)) {
+        if (auto resolved = value_or_errors(errors, resolve_job(job, args))) {
           resolved->logs = args.measured, resolved->smi = args.smi;
           earlier.push_back(baseline_of(*resolved, args, budgets, baselines, resolved->notes, errors));
           jobs.push_back(std::move(*resolved));
@@ -177,7 +169,7 @@ int run_check(const Args& args, Streams& streams) {
   CheckReport report{.warn_only = args.warn_only};
   for (const BudgetFile& budget : budgets) report.budgets.push_back(budget.file);
   for (std::size_t i = 0; i < jobs.size(); ++i)
-    if (auto checked = keep_or_take(check_job(jobs[i], earlier[i], args.require_profile), errors))
+    if (auto checked = value_or_errors(errors, check_job(jobs[i], earlier[i], args.require_profile)))
       report.jobs.push_back(std::move(*checked));
   if (!errors.empty()) return report_errors(errors, streams, "checked");
   streams.out = report_text(report, args, streams.out_terminal);

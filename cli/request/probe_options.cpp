@@ -25,9 +25,7 @@ struct ProbeDraft {
 
   template <class T>
   std::optional<T> take(Result<T> result) {
-    if (result) return *std::move(result);
-    keep_errors(errors, result);
-    return std::nullopt;
+    return value_or_errors(errors, std::move(result));
   }
 };
 

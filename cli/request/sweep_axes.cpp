@@ -27,8 +27,6 @@ struct SweptFlag {
   Args::Text Args::*value;
   bool factors, names;
   bool nodes = false;  ///< lost: every whole number of the range, and none
-  /// Amounts, and times what the cluster has where its values say so.
-  [[nodiscard]] bool of_hosts() const { return value == &Args::host_memory; }
 };
 constexpr SweptFlag kFlags[] = {{"model", "--model", &Args::model, false, true},
                                 {"gpu", "--gpu", &Args::gpu, false, true},
@@ -45,6 +43,7 @@ constexpr SweptFlag kFlags[] = {{"model", "--model", &Args::model, false, true},
                                 {"host_memory", "--host-memory", &Args::host_memory, false, false},
                                 {"lose", "--lose", &Args::lose, false, false, true}};
 
+/// Its values are amounts, or times what the cluster has where they say so.
 bool is_host_memory(std::string_view flag) { return flag == "--host-memory"; }
 
 /// `0.5x..2x`, where an amount could stand.
@@ -215,7 +214,7 @@ Result<std::vector<SweepAxis>> sweep_axes(const Args& args) {
   std::size_t points = 1;
   for (const SweptFlag& flag : kFlags) {
     const Args::Text& typed = args.*flag.value;
-    const bool factors = flag.factors || (flag.of_hosts() && typed && counts_times(*typed));
+    const bool factors = flag.factors || (is_host_memory(flag.flag) && typed && counts_times(*typed));
     if (typed && !flag.names && !flag.nodes && !factors && !is_swept(flag, *typed) &&
         !read_one(flag.flag, *typed, factors)) {
       const Result<std::vector<SweepValue>> none = read_sweep_values(flag.flag, *typed, factors);
