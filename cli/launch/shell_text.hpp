@@ -43,7 +43,7 @@ struct Scope {
   bool knows_positional = false;
   char join = ' ';               ///< first character of IFS, between the items of "${A[*]}"
   int depth = 0;                 ///< of expansions within expansions
-  std::size_t budget = 8 << 20;  ///< characters that may still be read or written
+  std::size_t budget = 2 << 20;  ///< characters that may still be read or written
 
   /// Takes `characters` off the budget; false, and nothing left, where it does not hold as many.
   bool spend(std::size_t characters) {
