@@ -26,7 +26,6 @@
 #include "planner/rules/frameworks.hpp"
 #include "presets/quantity.hpp"
 #include "presets/store.hpp"
-#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -88,23 +87,6 @@ Input input_of(std::string_view key, const Word& word, std::string text) {
   input.origin = Origin::File;
   input.where = fmt::format("{}:{}", word.place.file, word.place.line);
   return input;
-}
-
-Result<SliceShape> read_slice_word(const std::string& text) {
-  if (const std::optional<SliceShape> shape = read_slice(text)) return *shape;
-  std::string meant;  // the same numbers, whatever stands between them
-  for (const char c : trim(text, " \t[](){}")) {
-    const bool digit = c >= '0' && c <= '9';
-    if (digit || (!meant.empty() && meant.back() != 'x')) meant += digit ? c : 'x';
-  }
-  const bool letters = std::any_of(text.begin(), text.end(), [](char c) {
-    return lower_case(c) >= 'a' && lower_case(c) <= 'z' && lower_case(c) != 'x';
-  });
-  return fail(
-      Error{"bad_value",
-            fmt::format("`--slice {}` is no shape of a slice", yaml::printable(text)),
-            {},
-            {!letters && read_slice(meant) ? fmt::format("write `--slice {}`", meant) : "write it as 4x8 or 4x4x8"}});
 }
 
 struct Reading {

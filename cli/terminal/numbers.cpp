@@ -13,6 +13,7 @@
 #include "cli/terminal/number_words.hpp"
 #include "formulas/text.hpp"
 #include "presets/quantity.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -146,6 +147,23 @@ Result<double> read_amount(std::string_view flag, std::string_view text, double 
   if (parsed->number * *size > most)
     return fail({"out_of_range", fmt::format("`{}` must be at most {:g}, got `{}`", flag, most, text)});
   return parsed->number * *size;
+}
+
+Result<SliceShape> read_slice_word(std::string_view text) {
+  if (const std::optional<SliceShape> shape = read_slice(text)) return *shape;
+  std::string meant;  // the same numbers, whatever stands between them
+  for (const char c : trim(text, " \t[](){}")) {
+    const bool digit = c >= '0' && c <= '9';
+    if (digit || (!meant.empty() && meant.back() != 'x')) meant += digit ? c : 'x';
+  }
+  const bool letters = std::any_of(text.begin(), text.end(), [](char c) {
+    return lower_case(c) >= 'a' && lower_case(c) <= 'z' && lower_case(c) != 'x';
+  });
+  return fail(
+      Error{"bad_value",
+            fmt::format("`--slice {}` is no shape of a slice", yaml::printable(text)),
+            {},
+            {!letters && read_slice(meant) ? fmt::format("write `--slice {}`", meant) : "write it as 4x8 or 4x4x8"}});
 }
 
 Result<std::int64_t> read_global_batch(std::string_view text, std::int64_t seq) {

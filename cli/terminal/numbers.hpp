@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "formulas/result.hpp"
+#include "formulas/slice.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {
@@ -24,6 +25,9 @@ inline constexpr double kMostTrainedTokens = 1e18, kMostPrice = 1e6;
 
 /// Memory of one node: `2TiB`, `960 GB`; a bare number counts GiB. As little and as much as a cluster's file may state.
 [[nodiscard]] Result<Bytes> read_host_memory(std::string_view text);
+
+/// A slice of TPUs' torus: `4x8`, `4x4x8`.
+[[nodiscard]] Result<SliceShape> read_slice_word(std::string_view text);
 
 /// Sequences of a step from `2048` or `16M tokens`, at `seq` tokens a sequence. A number of tokens that is a power of
 /// two takes K, M, G as powers of two (16M = 16 777 216), as the field does, else as powers of ten. Tokens that make no
