@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,7 +14,6 @@
 
 namespace plan {
 
-/// A launch file as it lies on disk.
 /// A value that the command which starts a job lays over the file that it names.
 struct Overlay {
   std::string key{};  ///< as the file has it, with dots
@@ -21,6 +21,9 @@ struct Overlay {
   Place place{};  ///< in the script
 };
 
+struct FollowedScript;
+
+/// A launch file as it lies on disk.
 struct LaunchSource {
   std::string path{};
   std::string text{};
@@ -33,6 +36,8 @@ struct LaunchSource {
   std::vector<std::string> notes{};  ///< what the record of a captured job lacks
   std::vector<Overlay> overlays{};   ///< of the command that names the file
   std::string manifest{};            ///< of a script that a task or a job of nodes holds: the whole file
+  /// What follow_script() found of it, for every reader that asks.
+  mutable std::shared_ptr<const FollowedScript> followed{};
 };
 
 /// The file that `source` names, if there is one.

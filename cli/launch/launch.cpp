@@ -75,7 +75,7 @@ bool merge(LaunchJob& into, const LaunchJob& from) {
 std::optional<Error> not_understood(const std::vector<LaunchSource>& files) {
   for (const LaunchSource& source : files) {
     if (!is_shell(source)) continue;
-    const Script script = follow_script(source);
+    const Script& script = follow_script(source);
     const ShellCommand* command = training_command(script);
     if (command == nullptr) continue;
     std::string words;

@@ -238,7 +238,7 @@ void count_commands(const Script& script, const std::string& file, LaunchFacts& 
 
 std::string with_other_gpus(const LaunchSource& source, std::int64_t gpus) {
   if (!is_shell(source)) return {};
-  const Script script = follow_script(source);
+  const Script& script = follow_script(source);
   std::optional<LaunchFacts> counted;
   for (const ShellCommand* command : by_weight(script)) {
     const LaunchFacts own = stated_by(*command, source.path);

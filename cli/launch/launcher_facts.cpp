@@ -215,7 +215,7 @@ LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
       from_hostfile(source, facts);
     } else if (is_shell(source) || text.find("torchrun") != std::string::npos ||
                text.find("#SBATCH") != std::string::npos) {
-      const Script script = follow_script(source);
+      const Script& script = follow_script(source);
       from_sbatch(script, source.path, facts);
       count_commands(script, source.path, facts);
     }

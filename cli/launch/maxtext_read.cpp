@@ -343,7 +343,7 @@ bool is_maxtext(const LaunchSource& source) {
     return false;
   };
   if (is_shell(source)) {
-    const std::vector<ShellCommand> commands = follow_script(source).commands;
+    const std::vector<ShellCommand>& commands = follow_script(source).commands;
     return std::any_of(commands.begin(), commands.end(), is_training);
   }
   return starts("base_config:") || starts("ici_fsdp_parallelism:") || starts("per_device_batch_size:") ||

@@ -171,7 +171,7 @@ std::vector<Launch> launches_in(const LaunchSource& source, std::vector<Note>& n
       out.push_back(std::move(*launch));
     return out;
   }
-  const Script script = follow_script(source);
+  const Script& script = follow_script(source);
   std::size_t last = script.commands.size();
   for (std::size_t i = 0; i < script.commands.size(); ++i)
     if (std::optional<Launch> launch = launch_of(source.path, script.commands[i])) {

@@ -192,7 +192,7 @@ void tell_of_scripts(std::span<const LaunchSource> files, LaunchJob& job) {
   std::vector<Note> own;
   for (const LaunchSource& source : files) {
     if (!is_shell(source)) continue;
-    const Script script = follow_script(source);
+    const Script& script = follow_script(source);
     const ShellCommand* command = training_command(script);
     if (command == nullptr) continue;
     for (Note& note : script.notes_before(static_cast<std::size_t>(command - script.commands.data())))

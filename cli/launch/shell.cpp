@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "cli/launch/format.hpp"
 #include "cli/launch/shell_follower.hpp"
@@ -67,7 +68,22 @@ Script follow_script(std::string_view text, const std::string& file) {
   return script;
 }
 
-Script follow_script(const LaunchSource& source) {
+/// A script with all that it was followed from, but for the files that it opens.
+struct FollowedScript {
+  std::string path{}, text{};
+  std::vector<std::string> arguments{};
+  int nodes = 0, gpus_per_node = 0;
+  Script script{};
+
+  [[nodiscard]] bool is_of(const LaunchSource& source) const {
+    return path == source.path && text == source.text && arguments == source.arguments && nodes == source.nodes &&
+           gpus_per_node == source.gpus_per_node;
+  }
+};
+
+namespace {
+
+Script followed_anew(const LaunchSource& source) {
   Script script;
   script.sbatch = shell::sbatch_directives(source.text);
   shell::Follower follower(source.path, script);
@@ -85,6 +101,15 @@ Script follow_script(const LaunchSource& source) {
   }
   follower.run(source.text, 1);
   return script;
+}
+
+}  // namespace
+
+const Script& follow_script(const LaunchSource& source) {
+  if (!source.followed || !source.followed->is_of(source))
+    source.followed = std::make_shared<const FollowedScript>(FollowedScript{
+        source.path, source.text, source.arguments, source.nodes, source.gpus_per_node, followed_anew(source)});
+  return source.followed->script;
 }
 
 }  // namespace plan

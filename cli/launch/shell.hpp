@@ -51,6 +51,8 @@ struct Script {
 [[nodiscard]] Script follow_script(std::string_view text, const std::string& file);
 /// The same with the arguments that the script was given and the files that it sources, as far as they can be opened.
 struct LaunchSource;
-[[nodiscard]] Script follow_script(const LaunchSource& source);
+/// It is followed once: the same Script until the source, which keeps it, is another.
+[[nodiscard]] const Script& follow_script(const LaunchSource& source);
+const Script& follow_script(LaunchSource&&) = delete;
 
 }  // namespace plan

@@ -27,8 +27,9 @@ bool trains(const ShellCommand& command) {
 
 /// Programs other than SkyRL's own, which may train more than the policy.
 void tell_programs(std::span<const LaunchSource> files, LaunchJob& job) {
-  for (const LaunchSource& source : files)
-    for (const ShellCommand& command : is_shell(source) ? follow_script(source).commands : std::vector<ShellCommand>{})
+  for (const LaunchSource& source : files) {
+    if (!is_shell(source)) continue;
+    for (const ShellCommand& command : follow_script(source).commands)
       for (const ShellWord& word : command.words) {
         if (!trains(command) || word.text.find("main_") == std::string::npos ||
             word.text.find('=') != std::string::npos || word.text.ends_with("main_base"))
@@ -38,6 +39,7 @@ void tell_programs(std::span<const LaunchSource> files, LaunchJob& job) {
                                   "policy is not counted",
                                   source.path, word.line, yaml::printable(word.text)));
       }
+  }
 }
 
 /// The models that share the policy's GPUs.
@@ -80,7 +82,7 @@ bool is_skyrl(const LaunchSource& source) {
     return mentions(source, "policy_mini_batch_size:") && mentions(source, "trainer:") &&
            mentions(source, "n_samples_per_prompt:");
   if (!mentions(source, kPolicy)) return false;
-  const std::vector<ShellCommand> commands = follow_script(source).commands;
+  const std::vector<ShellCommand>& commands = follow_script(source).commands;
   return std::any_of(commands.begin(), commands.end(), trains);
 }
 

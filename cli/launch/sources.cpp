@@ -86,9 +86,10 @@ void let_open(LaunchSource& source) {
 void let_open_written(LaunchSource& source) {
   const auto holds = [&](std::string_view part) { return source.text.find(part) != std::string::npos; };
   if (!is_shell(source) || (!holds("<<") && !holds("echo") && !holds("printf") && !holds("cp "))) return;
-  Script script = follow_script(source);
-  if (script.written.empty()) return;
-  source.open = [disk = std::move(source.open), written = std::move(script.written)](std::string_view name) {
+  std::map<std::string, std::string> written = follow_script(source).written;
+  if (written.empty()) return;
+  source.followed.reset();  // it may open more now
+  source.open = [disk = std::move(source.open), written = std::move(written)](std::string_view name) {
     const auto found = written.find(std::string(base_name(name)));
     if (found == written.end() || found->second.empty()) return disk(name);
     return std::optional<LaunchSource>({found->first, found->second, {}, {}, {}, {}});

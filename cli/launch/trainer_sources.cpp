@@ -257,7 +257,7 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
 }
 
 void take_script(const LaunchSource& source, Settings& all, bool follow) {
-  const Script script = follow_script(source);
+  const Script& script = follow_script(source);
   const ShellCommand* last = nullptr;
   for (const ShellCommand& command : script.commands) {
     if (!trains(command)) continue;
