@@ -80,7 +80,9 @@ void stack(const MegatronArgs& args, Stack& stack) {
   stack.grouped_gemm = args.has("moe-grouped-gemm") || !args.has("num-experts");
   stack.fp8_param_gather = args.has("fp8-param-gather");
   stack.transformer_engine = args.text("transformer-impl") != "local";
-  stack.flash_attention = stack.transformer_engine && args.text("attention-backend") != "unfused";
+  // MindSpeed and other forks put a fused kernel into Megatron's own layers; Megatron core leaves those unfused.
+  const bool forks_kernel = args.fork && args.has("use-flash-attn");
+  stack.flash_attention = (stack.transformer_engine || forks_kernel) && args.text("attention-backend") != "unfused";
   // The native fused loss works on fp32 logits as the unfused one does; only TransformerEngine's keeps bf16.
   const bool fused = args.has("cross-entropy-loss-fusion") && args.text("cross-entropy-fusion-impl") == "te";
   stack.cross_entropy = fused ? CrossEntropy::FusedInPlace : CrossEntropy::Unfused;

@@ -257,6 +257,10 @@ constexpr std::pair<std::string_view, std::string_view> kFormer[] = {
     {"llama2 7B", "llama2-7b"}, {"llama2 13B", "llama2-13b"}, {"llama2 70B", "llama2-70b"}};
 
 void read_model(JobBuilder& builder, std::string_view family, std::string_view flavor, std::string_view key) {
+  // experiments/transformers_modeling_backend: any model of transformers, by its name.
+  constexpr std::string_view kTransformers = "hf_transformers.model";
+  if (const std::optional<std::string> word = builder.settings.text(kTransformers); word && !word->empty())
+    return builder.model(*word, *word, kTransformers);
   for (const auto& [named, preset] : kFormer)
     if (named == fmt::format("{} {}", family, flavor)) return builder.model(preset, std::string(named), key);
   for (const Flavor& row : flavors())

@@ -133,6 +133,9 @@ void name_model(JobBuilder& builder) {
 void read_trainer(JobBuilder& builder) {
   Settings& settings = builder.settings;
   name_model(builder);
+  constexpr std::string_view kOverrides = "args.config_overrides";
+  if (settings.states(kOverrides))
+    builder.unused(kOverrides, "what it changes of the model, its sizes and its recomputation, is not counted");
   builder.job.config_dropout = !settings.boolean("args.disable_dropout").value_or(false);
   constexpr std::string_view kSource = "args.source_max_len", kTarget = "args.target_max_len";
   const std::string_view length = length_key(settings);
