@@ -138,6 +138,10 @@ void read_first_version(JobBuilder& builder, const Degrees& d) {
                                                                         {"5", "HYBRID_SHARD_ZERO2"}};
   for (const auto& [number, strategy] : kNumbers)
     if (word == number) word = strategy;
+  if (settings.states(key) && std::none_of(std::begin(kNumbers), std::end(kNumbers), [&](const auto& row) {
+        return row.second == word || (key == kReshard && (word == "TRUE" || word == "FALSE"));
+      }))
+    settings.refuse(*settings.get(key), "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or HYBRID_SHARD_ZERO2");
   builder.note("fsdp_version_1",
                fmt::format("{}: FSDP's first version is counted as its second",
                            settings.states(key) ? settings.where(key) : settings.where("acc.distributed_type")));
@@ -204,11 +208,20 @@ void check_words(JobBuilder& builder) {
                                  {kCpStrategy, "allgather alltoall", "allgather or alltoall"},
                                  {"acc.mixed_precision", "no false fp16 bf16 fp8", "no, fp16, bf16 or fp8"}};
   Settings& settings = builder.settings;
-  if (settings.states("tool")) return;  // which hands on words of its own
+  const std::string tool = settings.text("tool").value_or("");
   for (const Choice& choice : kChoices)
     if (const Setting* setting = settings.get(choice.key);
-        setting != nullptr && !is_plain(setting->value, choice.words))
+        setting != nullptr && !is_plain(setting->value, choice.words) && (tool.empty() || choice.key == kVersion))
       settings.refuse(*setting, choice.wanted);
+  // axolotl's schema (utils/schemas/peft.py, validate_qlora).
+  if (tool == "axolotl" && lowered(settings.text("args.adapter").value_or("")) == "qlora" &&
+      !settings.boolean("args.load_in_4bit").value_or(false))
+    builder.errors.push_back({"conflicting_keys",
+                              fmt::format("{}: `adapter: qlora` wants `load_in_4bit: true`, where axolotl stops",
+                                          settings.where("args.adapter")),
+                              {},
+                              {"add it, or write `adapter: lora`"}});
+  if (!tool.empty()) return;  // which hands on words of its own
   const Setting* saved = settings.get("acc.fsdp_config.fsdp_state_dict_type");
   if (saved != nullptr && saved->value == "LOCAL_STATE_DICT" && settings.text(kVersion).value_or("1") == "2")
     settings.refuse(*saved, "SHARDED_STATE_DICT or FULL_STATE_DICT under FSDP2");

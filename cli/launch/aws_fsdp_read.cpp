@@ -65,7 +65,9 @@ Result<LaunchJob> read_aws_fsdp(std::span<const LaunchSource> files, const Launc
   builder.fix(&Fixed::zero, gpus == 1 ? 0 : 3, "sharding_strategy");
   // The example's mesh has one axis: `hybrid` shards over every rank, too.
   builder.fix(&Fixed::shard, 0, "sharding_strategy");
-  if (lowered(settings.text("sharding_strategy").value_or("full")) == "hybrid")
+  const std::string strategy = lowered(settings.text("sharding_strategy").value_or("full"));
+  if (strategy != "full" && strategy != "hybrid") settings.refuse(*settings.get("sharding_strategy"), "full or hybrid");
+  if (strategy == "hybrid")
     builder.unused("sharding_strategy", "the example shards over all ranks under `hybrid`, too: counted so");
   const bool full = builder.degree("activation_checkpointing", 1, 0) > 0;
   builder.fix(&Fixed::recompute, Recompute{.kind = full ? RecomputeKind::Full : RecomputeKind::None},

@@ -218,8 +218,10 @@ bool of_another_engine(JobBuilder& builder, const FsdpDialect& dialect, std::str
   return false;
 }
 
-/// Keys of the trained model's sections that nobody asked for and that sound as if they weighed.
+/// Keys that nobody asked for: those of the trained model's sections that sound as if they weighed, and slips of keys
+/// that are read, whose defaults stand in their place.
 void name_unread(JobBuilder& builder, const FsdpDialect& dialect) {
+  const std::vector<std::string_view> known = builder.settings.asked_keys();
   Unread unread;
   for (const Setting& setting : builder.settings.all()) {
     const std::string_view key = setting.key;
@@ -227,10 +229,11 @@ void name_unread(JobBuilder& builder, const FsdpDialect& dialect) {
     const auto ends = [&](std::string_view ending) { return key.ends_with(ending); };
     const std::string word = lowered(setting.value);
     const bool half = ends("dtype") && (word == "float16" || word == "fp16");
-    if (builder.settings.asked(setting) || (!setting.list && switched_off(setting.value)) ||
-        std::none_of(dialect.own.begin(), dialect.own.end(), starts) ||
-        std::any_of(std::begin(kPlainEndings), std::end(kPlainEndings), ends) || !(half || sounds_weighty(key)))
-      continue;
+    if (builder.settings.asked(setting)) continue;
+    const bool weighs =
+        (setting.list || !switched_off(setting.value)) && std::any_of(dialect.own.begin(), dialect.own.end(), starts) &&
+        std::none_of(std::begin(kPlainEndings), std::end(kPlainEndings), ends) && (half || sounds_weighty(key));
+    if (!weighs && !is_slip(key, known)) continue;
     // The engine's own name for the ranks of a sequence means nothing beside the actor's.
     if (key == dialect.engine_cp || of_another_engine(builder, dialect, key) || !builder.refuses_degree(setting, key))
       unread.add(key, setting.where());

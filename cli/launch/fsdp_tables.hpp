@@ -68,8 +68,8 @@ inline constexpr CountedAs kActorCounted[] = {
      "grpo_vectorized optimal_token_baseline tir_optimal_token_baseline gdpo",
      "a critic beside the trained model is not counted"},
 };
-inline constexpr std::string_view kActorSections[] = {"actor_rollout_ref.actor.fsdp_config.",
-                                                      "actor_rollout_ref.model.", "actor_rollout_ref.actor."};
+inline constexpr std::string_view kActorSections[] = {
+    "actor_rollout_ref.actor.fsdp_config.", "actor_rollout_ref.model.", "actor_rollout_ref.actor.", "trainer."};
 inline constexpr CountedAs kSftCounted[] = {
     {"model.strategy", "fsdp fsdp2", "the model is counted as trained with FSDP"},
     {"engine.strategy", "fsdp fsdp2", "the model is counted as trained with FSDP"},
@@ -77,11 +77,11 @@ inline constexpr CountedAs kSftCounted[] = {
     {"model.enable_activation_offload", "false False null", "activations that go to the host are counted on the GPU"},
     {"model.tiled_mlp.enabled", "false False null", "a feed-forward in tiles is counted whole"},
 };
-inline constexpr std::string_view kSftSections[] = {"model.", "engine."};
+inline constexpr std::string_view kSftSections[] = {"model.", "engine.", "trainer."};
 inline constexpr CountedAs kDtensorCounted[] = {
     {"policy.draft.enabled", "false False null", "a draft model trained beside is not counted"},
 };
-inline constexpr std::string_view kDtensorSections[] = {"policy.dtensor_cfg."};
+inline constexpr std::string_view kDtensorSections[] = {"policy.dtensor_cfg.", "cluster."};
 /// What verl moves off the GPU between updates alone, what repeats another key, and what is no switch of its own.
 inline constexpr std::string_view kPlainEndings[] = {
     "fsdp_config.strategy",        "wrap_policy.min_num_params", "lora_alpha",        "ppo_max_token_len_per_gpu",

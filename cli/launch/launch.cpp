@@ -218,9 +218,12 @@ Result<LaunchJob> read_by_format(const std::vector<LaunchSource>& files,
   job.emplace();
   job->format = "launcher";
   state_gpus(*job, facts);
-  for (const LaunchSource& source : files)
-    if (is_shell(source) && !follow_script(source).commands.empty())
+  for (const LaunchSource& source : files) {
+    if (!is_shell(source)) continue;
+    const Script script = follow_script(source);
+    if (!script.commands.empty() || !script.notes.empty())
       unused(*job, "not_used", fmt::format("{}: only its GPUs are read, as no command followed trains", source.path));
+  }
   return *std::move(job);
 }
 
@@ -267,6 +270,20 @@ void take_total(LaunchFacts& facts, std::vector<LaunchSource>& files, const Laun
   for (LaunchSource& source : files) source.nodes = facts.nodes, source.gpus_per_node = facts.gpus_per_node;
 }
 
+/// GPUs that a tool's own keys state, nanotron's degrees or the processes of accelerate's file, where the launcher
+/// beside them starts others.
+void tell_of_other_count(const LaunchFacts& facts, LaunchJob& job) {
+  const std::int64_t started = facts.gpus();
+  if (facts.total > 0 || started == 0 || job.gpus == 0 || job.gpus == started) return;
+  // As many nodes as the job takes, where nobody states them.
+  if (!facts.one_node.empty() && job.gpus % facts.gpus_per_node == 0) return;
+  const auto stated =
+      std::find_if(job.inputs.begin(), job.inputs.end(), [](const Input& input) { return input.key == "gpus"; });
+  unused(job, "not_used",
+         fmt::format("{}: {} GPUs are started there: counted are the {} of {}", facts.gpus_where, started, job.gpus,
+                     stated == job.inputs.end() ? job.format : stated->where));
+}
+
 /// What the files say that the layout does not show.
 void tell_of_files(const std::vector<LaunchSource>& files, const LaunchFacts& facts, LaunchJob& job) {
   for (const LaunchSource& source : files)
@@ -276,8 +293,9 @@ void tell_of_files(const std::vector<LaunchSource>& files, const LaunchFacts& fa
   for (const LaunchSource& source : files)
     for (const std::string& note : source.notes) unused(job, "not_used", fmt::format("{}: {}", source.path, note));
   for (const LaunchSource& source : files)
-    if (std::string other = with_other_gpus(source, facts.gpus()); facts.total == 0 && !other.empty())
+    if (std::string other = with_other_gpus(source, facts); facts.total == 0 && !other.empty())
       unused(job, "not_used", std::move(other));
+  tell_of_other_count(facts, job);
   tell_of_scripts(files, job);
   tell_of_environment(files, job);
   if (for_ascend(files)) job.hardware = "Ascend NPUs";

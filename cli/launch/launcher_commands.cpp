@@ -91,6 +91,12 @@ void from_command(const ShellCommand& command, const std::string& file, LaunchFa
     return word.text == "accelerate" || word.text.ends_with("/accelerate") ||
            word.text.starts_with("accelerate.commands");
   });
+  // Megatron-Bridge's scripts take all GPUs of the job as `--num_gpus`, beside those of a node.
+  const auto program = std::find_if(command.words.begin(), command.words.end(),
+                                    [](const ShellWord& word) { return word.text.ends_with(".py"); });
+  const bool of_all = std::any_of(program, command.words.end(), [](const ShellWord& word) {
+    return is(std::string_view(word.text).substr(0, word.text.find('=')), "--gpus-per-node");
+  });
   int machines = 1, processes = 0, processes_line = 0;
   for (std::size_t i = 0; i < command.words.size(); ++i) {
     const auto& [word, value, line] = flag_at(command, i);
@@ -101,7 +107,7 @@ void from_command(const ShellCommand& command, const std::string& file, LaunchFa
     }
     if (count == 0) continue;
     const bool nodes = is(word, "--nnodes") || is(word, "--num-nodes");
-    const bool each = is(word, "--nproc-per-node") || is(word, "--num-gpus");
+    const bool each = is(word, "--nproc-per-node") || (is(word, "--num-gpus") && !of_all);
     if (starts_accelerate && is(word, "--num-machines")) machines = count;
     if (starts_accelerate && is(word, "--num-processes")) processes = count, processes_line = line;
     if (nodes && facts.nodes == 0) facts.nodes = count, facts.one_node.clear();
@@ -211,7 +217,7 @@ Commands by_weight(const Script& script) {
 LaunchFacts stated_by(const ShellCommand& command, const std::string& file) {
   LaunchFacts own;
   from_command(command, file, own);
-  if (own.nodes == 0 && !starts_on_one_node(command).empty()) own.nodes = 1;
+  if (own.nodes == 0 && !starts_on_one_node(command).empty()) own.nodes = 1, own.one_node = starts_on_one_node(command);
   return own;
 }
 
@@ -236,7 +242,7 @@ void count_commands(const Script& script, const std::string& file, LaunchFacts& 
   from_visible_devices(commands, file, facts);
 }
 
-std::string with_other_gpus(const LaunchSource& source, std::int64_t gpus) {
+std::string with_other_gpus(const LaunchSource& source, const LaunchFacts& facts) {
   if (!is_shell(source)) return {};
   const Script& script = follow_script(source);
   std::optional<LaunchFacts> counted;
@@ -244,7 +250,11 @@ std::string with_other_gpus(const LaunchSource& source, std::int64_t gpus) {
     const LaunchFacts own = stated_by(*command, source.path);
     if (own.gpus() == 0) continue;
     if (!counted) counted = own;
-    if (counted->gpus() != gpus) return {};  // another launcher's count, or a flag's
+    // The header's count, or another file's. One that states no nodes may run on each of the header's.
+    if (counted->gpus() != facts.gpus() && (facts.gpus() == 0 || !own.one_node.empty())) return {};
+    if (counted->gpus() != facts.gpus())
+      return fmt::format("{}: {} GPUs are started there: counted are the {} of {}", own.gpus_where, own.gpus(),
+                         facts.gpus(), facts.gpus_where);
     if (own.gpus() != counted->gpus())
       return fmt::format("{}: {} GPUs are started there: counted are the {} of {}", own.gpus_where, own.gpus(),
                          counted->gpus(), counted->gpus_where);

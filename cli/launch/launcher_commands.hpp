@@ -14,7 +14,8 @@ void state_ranks(int ranks, std::string where, LaunchFacts& facts);
 /// Adds the nodes and GPUs that the commands of a script state, where nothing before them did.
 void count_commands(const Script& script, const std::string& file, LaunchFacts& facts);
 
-/// A command of a script that states other GPUs than the one from which the job has its `gpus`; empty: none.
-[[nodiscard]] std::string with_other_gpus(const LaunchSource& source, std::int64_t gpus);
+/// A command of a script that states other GPUs than the command or the header from which the job has its own; empty:
+/// none.
+[[nodiscard]] std::string with_other_gpus(const LaunchSource& source, const LaunchFacts& facts);
 
 }  // namespace plan

@@ -34,6 +34,9 @@ void recompute(Builder& builder) {
     granularity = "selective";
   if (granularity == "full") {
     const int layers = most_of_chunk(builder.job, args.integer("recompute-num-layers", 1));
+    const std::string method = args.text("recompute-method");
+    if (!method.empty() && method != "block" && method != "uniform" && method != "null" && method != "None")
+      builder.wrong("recompute-method", fmt::format("takes block or uniform, not `{}`", method));
     const bool none = layers == 0 && args.text("recompute-method") == "block";  // a block of no layers
     out.kind = none ? RecomputeKind::None : RecomputeKind::Full;
     if (args.text("recompute-method") == "block")

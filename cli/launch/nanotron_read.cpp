@@ -120,6 +120,8 @@ void read_axes(JobBuilder& builder, const LaunchFacts& facts, int tp) {
   if (!moe && ep > 1) builder.unused(kEp, "the model has no experts: this axis is not counted");
   builder.fix(&Fixed::etp, moe && ep == 1 ? tp : 1, "");
   const std::string mode = lowered(builder.settings.text("parallelism.tp_mode").value_or("all_reduce"));
+  if (mode != "all_reduce" && mode != "reduce_scatter")
+    builder.settings.refuse(*builder.settings.get("parallelism.tp_mode"), "ALL_REDUCE or REDUCE_SCATTER");
   const bool sp = mode == "reduce_scatter" && tp > 1;
   builder.fix(&Fixed::sequence_parallel, sp, sp ? "on" : "off", "parallelism.tp_mode");
   (void)builder.settings.get("parallelism.tp_linear_async_communication");

@@ -8,6 +8,7 @@
 #include "cli/launch/native_trainers.hpp"
 #include "formulas/names.hpp"
 #include "formulas/words.hpp"
+#include "planner/problem/axes.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -129,13 +130,23 @@ void read_recompute(JobBuilder& builder) {
     }
   if (!word.empty() && word != "fine_grained" && recompute.kind == RecomputeKind::None)
     settings.refuse(*settings.get(kCheckpointing), "whole_layer, one_in_two, ..., three_in_four or fine_grained");
-  const bool full = recompute.kind == RecomputeKind::Full;
-  builder.fix(&Fixed::recompute, recompute, full ? "full" : "none", kCheckpointing);
+  builder.fix(&Fixed::recompute, recompute, recompute_text(recompute), kCheckpointing);
 }
 
 /// Its optimizer, dropout, and what is compiled: nothing where no section says so.
 void read_software(JobBuilder& builder) {
   Settings& settings = builder.settings;
+  struct Choice {
+    std::string_view key, words;
+  };
+  constexpr Choice kChoices[] = {{kDistributed, "fsdp ddp single"},
+                                 {"fsdp.precision", "pure mixed"},
+                                 {"model.layer_norm_type", "default low_precision rms amd_compatible"}};
+  for (const Choice& choice : kChoices)
+    if (const Setting* setting = settings.get(choice.key); setting != nullptr && !setting->value.empty() &&
+                                                           setting->value != "null" &&
+                                                           !is_plain(setting->value, choice.words))
+      settings.refuse(*setting, choice.words);
   constexpr std::string_view kName = "optimizer.name", kFlash = "model.flash_attention";
   const std::string optimizer = lowered(settings.text(kName).value_or("adamw"));
   if (optimizer == "lionw") builder.training.optimizer = Optimizer::SgdMomentum;  // one moment

@@ -28,7 +28,8 @@ Truth Follower::follow(const std::vector<Token>& tokens) {
   const bool condition = std::exchange(condition_, false);
   joined_.clear();
   Truth last = Truth::Yes;
-  for (std::size_t at = 0; at < tokens.size() && !stopped_ && !exited_ && !returned_;) {
+  std::size_t at = 0;
+  while (at < tokens.size() && !stopped_ && !exited_ && !returned_) {
     std::vector<Token> words;
     statement_at_ = at;
     std::size_t work = kStatementCost;
@@ -54,6 +55,7 @@ Truth Follower::follow(const std::vector<Token>& tokens) {
     if (op == ";;") end_case_branch();
     if (in(Block::Kind::Case) && (op == ";;" || op == "in")) at = case_pattern(tokens, at);
   }
+  if (exited_ && depth_ == 1) tell_end(tokens, at);
   blocks_ = std::move(outer);
   condition_ = condition;
   returned_ = false;

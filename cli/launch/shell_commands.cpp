@@ -102,7 +102,7 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   if (words.empty()) return Truth::Yes;
   const std::string& name = words.front().chars;
   // `if [ -z "$DATA" ]; then exit 1; fi`, `[ -f "$IMAGE" ] || { echo none; exit 1; }`: whoever starts the job has it.
-  if (name == "exit" && guards_ && words.size() == 2 && words[1].chars != "0" &&
+  if (name == "exit" && guards_ && (words.size() == 1 || (words.size() == 2 && words[1].chars != "0")) &&
       (in(Block::Kind::If) || in(Block::Kind::Group) || !joined_.empty() || in_function_ > 0)) {
     note(raw.front().line, "what the script stops without is taken to be there");
     return Truth::No;

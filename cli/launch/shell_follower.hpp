@@ -83,6 +83,8 @@ class Follower {
   LeftOut left_out(const std::vector<Token>& tokens, std::size_t from, Extent extent, int depth = 0) const;
   void tell_condition(Truth value, const std::vector<Token>& tokens, std::size_t at);
   void tell_joined(Truth last, const std::vector<Token>& tokens, const std::string& before);
+  /// The script has ended before token `at`.
+  void tell_end(const std::vector<Token>& tokens, std::size_t at);
   void tell_case(const Token& asked, std::string_view value, const std::vector<Token>& tokens, std::size_t at);
 
   Truth start_for(std::vector<Token>& words, const std::vector<Token>&, std::size_t at, bool skip);

@@ -94,7 +94,7 @@ class LeftOutWalk {
     if (among(text, kCloses)) {
       head_ = false;
       if (open_.empty())
-        ended_ = true;
+        ended_ = extent_ != Extent::Rest;
       else
         open_.pop_back();
       ended_ |= open_.empty() && extent_ == Extent::Statement;
@@ -160,6 +160,11 @@ void Follower::tell_joined(Truth last, const std::vector<Token>& tokens, const s
     note(line, fmt::format("whether `{}` succeeds is not known; it is taken to", before));
   else if (last == Truth::Unknown && left.matters())
     note(line, fmt::format("a condition is not known; what hangs on it{} is left out", left.text("sets")));
+}
+
+void Follower::tell_end(const std::vector<Token>& tokens, std::size_t at) {
+  if (at > 0 && at < tokens.size() && left_out(tokens, at, Extent::Rest).acts)
+    note(tokens[at - 1].line, "the script ends here; what stands below is left out");
 }
 
 void Follower::tell_case(const Token& asked, std::string_view value, const std::vector<Token>& tokens, std::size_t at) {

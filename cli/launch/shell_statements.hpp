@@ -40,8 +40,8 @@ struct LeftOut {
   /// `, which sets A, B,`, with that verb; empty where they set nothing.
   [[nodiscard]] std::string text(std::string_view verb) const;
 };
-/// How far statements go: to the next separator, to the end of the branch, or to the end of the whole block.
-enum class Extent { Statement, Branch, Block };
+/// How far statements go: to the next separator, to the end of the branch, to the end of the whole block, or of all.
+enum class Extent { Statement, Branch, Block, Rest };
 
 /// Whether the word depends on more than the text.
 [[nodiscard]] bool is_open(std::string_view word);

@@ -17,7 +17,7 @@ constexpr auto kWeighty = word_list([] {
   return "lora peft checkpointing seq_len max_len _length parallel quantiz freeze offload zero_ fsdp precision "
          "num_layer hidden_size num_head expert moe_ micro_batch microb batch_size recompute fp8 grad_accum "
          "ulysses _degree ring_attn_size sp_size packed_sequence cp_size tp_size pp_size ep_size cuda_graph "
-         "grad_checkpoint num_learners sharding_strategy";
+         "grad_checkpoint num_learners ray_num_workers sharding_strategy";
 });
 constexpr std::string_view kOther[] = {
     "alpha",
@@ -120,6 +120,12 @@ bool sounds_weighty(std::string_view key) {
   std::string name = lowered(std::string(key));
   std::replace(name.begin(), name.end(), '-', '_');
   const std::string last(last_part(name));
+  // GPUs that a part of the job has are the trained model's no longer, whatever that part does with them. `gpus` and
+  // `num_gpus_per_node` are the job's, `actor_` and `ref_` a trainer's that is read.
+  constexpr std::string_view kWhole[] = {"gpus", "num_gpus", "n_gpus", "actor_", "ref_"};
+  if (last.find("gpus") != std::string::npos)
+    return std::none_of(std::begin(kWhole), std::end(kWhole), [&](auto start) { return last.starts_with(start); }) &&
+           !holds_any(name, kElsewhere);
   return holds_any(last, kWeighty) && !holds_any(last, kOther) && !holds_any(name, kElsewhere);
 }
 
