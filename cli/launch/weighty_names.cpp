@@ -68,8 +68,9 @@ constexpr std::string_view kOther[] = {
     "optimizer_offload",
 };
 /// Parts of the sections of other jobs: what generates, judges or checks beside the training.
-constexpr std::string_view kElsewhere[] = {"eval",       "rollout.", ".ref.", "critic",  "vllm",     "generation",
-                                           "generator.", "reward",   "valid", "dataset", "callback", "logg"};
+constexpr std::string_view kElsewhere[] = {"eval",       "rollout.",   ".ref.",  "critic", "vllm",
+                                           "generation", "generator.", "reward", "valid",  "dataset",
+                                           "callback",   "logg",       "nsight"};
 
 bool holds_any(const std::string& key, const auto& parts) {
   return std::any_of(std::begin(parts), std::end(parts),
