@@ -43,6 +43,17 @@ bool answers_better(const RunnableSearch& a, const RunnableSearch& b) {
   return better(a.problem.objective, a.result.ranking.best().front(), b.result.ranking.best().front());
 }
 
+/// Does what fits for certain fill the GPUs' memory and starve them? A framework that holds less may be many times as
+/// fast.
+bool cramped(const RunnableSearch& found) {
+  constexpr double kRoomy = 0.5;
+  const Problem& problem = found.problem;
+  if (!certain(found.result) || problem.objective != Objective::StepTime) return false;
+  const Candidate& best = found.result.ranking.best().front();
+  return best.score.peak > kRoomy * RealBytes(problem.cluster.gpu.memory) &&
+         estimate(problem, best).mfu.model_causal < kStarvedMfu;
+}
+
 constexpr double kNearlyAsBusy = 0.85;    ///< fewer may still train faster: deep pipelines wait longer
 constexpr std::size_t kFewerNumbers = 3;  ///< of GPUs, tried where all of them cannot be kept busy
 
@@ -59,9 +70,10 @@ Problem on_gpus(const Problem& problem) {
   return job;
 }
 
-/// Asks each framework whose software the figures are not of, with its own, where no other one answers for certain.
+/// Asks each framework whose software the figures are not of, with its own, where no other one answers for certain, or
+/// only with a layout that nobody would launch.
 void ask_others(RunnableSearch& found, const Problem& problem, const Extent& extent) {
-  if (problem.framework != Framework::Any || certain(found.result)) return;
+  if (problem.framework != Framework::Any || (certain(found.result) && !cramped(found))) return;
   const FrameworkMask asked = wanted_frameworks(problem);
   std::int64_t judged = found.judged;
   for (const FrameworkRow& row : frameworks()) {
