@@ -19,6 +19,7 @@ namespace {
 constexpr int kMostTimes = 8, kLeastTimes = 1024;  // GPUs, over and under the job's
 constexpr std::int64_t kFamilies = 300;            // looked into by one search: a suggestion is not worth any time
 constexpr double kComparable = 0.5;                // of the best lift found
+constexpr double kRoomy = 0.5;                     // of the memory, which nobody lacks who fills no more of it
 constexpr double kEnough = 0.2;                    // MFU
 constexpr int kSeveral = 3;                        // changes that reach it end the search for others
 
@@ -110,9 +111,10 @@ std::optional<std::vector<Advice>> starved(const Problem& asked, const Plan& pla
   std::vector<Advice> all;
   // Where fewer train nearly as fast, more would have less to do still; and a search takes longer the more there are.
   if (starving) offer_fewer(all, used, plan);
-  if (all.empty()) offer(all, grown_gpus(used), used, plan);
-  // Where fewer are as fast the batch is too small, and memory is no matter. What gives memory back is found soonest.
-  const bool too_many = !all.empty() && all.front().problem.gpus < used.gpus;
+  // Where fewer are as fast, or much memory is empty, the batch is too small, and more memory is no help. What gives
+  // memory back is found soonest.
+  const bool too_many = !all.empty() || present(plan).peak_high <= kRoomy * RealBytes(present(plan).capacity);
+  if (!too_many) offer(all, grown_gpus(used), used, plan);
   using Changes = std::vector<ChangedJob> (*)(const Problem&);
   constexpr Changes kRoom[] = {offloads, narrower_states, shorter_sequences, other_precisions};
   constexpr Changes kWork[] = {freed_axes, freed_framework, larger_batches, graph_launches};
