@@ -21,10 +21,20 @@ RealBytes usable_host(const Problem& problem, bool at_risk) {
   return at_risk || problem.headroom.accept_risk ? memory : kHostShare * memory;
 }
 
-Cluster with_stated_hosts(Cluster cluster, const Problem& problem) {
-  const bool stated = std::any_of(problem.inputs.begin(), problem.inputs.end(),
+namespace {
+
+/// Where the memory of the nodes comes from; nullptr if the cluster states it, or nobody.
+const Input* said_of_hosts(const Problem& problem) {
+  const auto found = std::find_if(problem.inputs.begin(), problem.inputs.end(),
                                   [](const Input& input) { return input.key == "host_memory"; });
-  if (stated) cluster.host_memory = problem.cluster.host_memory;
+  return found == problem.inputs.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+Cluster with_stated_hosts(Cluster cluster, const Problem& problem) {
+  const Input* said = said_of_hosts(problem);
+  if (said != nullptr && said->origin != Origin::Preset) cluster.host_memory = problem.cluster.host_memory;
   return cluster;
 }
 
@@ -39,8 +49,9 @@ Fits fits_gpu(const Estimate& estimate) {
   return estimate.peak_low <= estimate.capacity ? Fits::AtRisk : Fits::No;
 }
 
-std::vector<Note> host_notes(const Problem& problem, const Estimate& estimate) {
-  if (estimate.host.value <= 0) return {};
+namespace {
+
+std::vector<Note> notes_of_need(const Problem& problem, const Estimate& estimate) {
   const auto gib = [](Bytes bytes) { return fmt::format("{:.0f} GiB", static_cast<double>(bytes.value) / kGiB); };
   const std::string need = gib(estimate.host), has = gib(estimate.host_capacity);
   if (estimate.host_capacity.value <= 0)
@@ -60,6 +71,19 @@ std::vector<Note> host_notes(const Problem& problem, const Estimate& estimate) {
                          remedy)}};
   return {{"host_memory_short",
            fmt::format("does not fit the host: each node needs {} of its memory and has {}: {}", need, has, remedy)}};
+}
+
+}  // namespace
+
+std::vector<Note> host_notes(const Problem& problem, const Estimate& estimate) {
+  if (estimate.host.value <= 0) return {};
+  std::vector<Note> notes = notes_of_need(problem, estimate);
+  const Input* said = said_of_hosts(problem);
+  if (said != nullptr && said->origin == Origin::Preset)
+    notes.push_back({"host_memory_assumed", fmt::format("nodes are taken to have {} of memory, as {} has: "
+                                                        "`--host-memory` states another amount",
+                                                        said->value, said->where)});
+  return notes;
 }
 
 RealBytes host_of_node(const Cluster& cluster, const Layout& layout, std::span<const RealBytes> of_stage) {

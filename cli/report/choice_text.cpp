@@ -173,8 +173,8 @@ std::string starved_text(const Plan& plan) {
 
 bool stands_above(const Note& note) {
   return note.code == "no_framework" || note.code == "host_memory_short" || note.code == "host_memory_at_risk" ||
-         note.code == "host_memory_unknown" || note.code == "gpus_idle" || note.code == "pool_alone" ||
-         note.code == "pool_order" || note.code == "defaults_taken";
+         note.code == "host_memory_unknown" || note.code == "host_memory_assumed" || note.code == "gpus_idle" ||
+         note.code == "pool_alone" || note.code == "pool_order" || note.code == "defaults_taken";
 }
 
 std::vector<std::string> warning_lines(const Plan& plan) {

@@ -185,9 +185,45 @@ void resolve_pools(Draft& draft) {
   }
 }
 
+namespace {
+
+/// Are nodes joined as in another cluster?
+bool joined_alike(const Cluster& a, const Cluster& b) {
+  return a.gpus_per_node == b.gpus_per_node &&
+         std::equal(a.tiers.begin(), a.tiers.end(), b.tiers.begin(), b.tiers.end(),
+                    [](const Tier& x, const Tier& y) { return x.size == y.size && x.bandwidth == y.bandwidth; });
+}
+
+/// The cluster preset whose nodes are those that a GPU alone is priced in; of several the one with the least memory.
+std::optional<Cluster> preset_of_nodes(const Cluster& cluster) {
+  std::optional<Cluster> found;
+  const StoreOptions store = StoreOptions::from_environment();
+  for (const PresetEntry& entry : list_presets(PresetKind::Cluster, store)) {
+    if (entry.text.find("gpu: " + cluster.gpu.name) == std::string::npos) continue;  // sooner than it is read
+    Result<Cluster> preset = parse_cluster(entry, store);
+    if (!preset || preset->gpu.name != cluster.gpu.name || !joined_alike(*preset, cluster)) continue;
+    if (preset->host_memory > Bytes() && (!found || preset->host_memory < found->host_memory))
+      found = *std::move(preset);
+  }
+  return found;
+}
+
+/// Of who names a GPU: the memory that its nodes have in the cluster preset that they are of.
+void assume_hosts(Draft& draft) {
+  Cluster& cluster = draft.problem.cluster;
+  if (cluster.host_memory > Bytes() || cluster.name != cluster.gpu.name || !draft.problem.pools.empty()) return;
+  const std::optional<Cluster> preset = preset_of_nodes(cluster);
+  if (!preset) return;
+  cluster.host_memory = preset->host_memory;
+  draft.assume("host_memory", format_quantity(static_cast<double>(preset->host_memory.value), Dimension::Bytes),
+               Origin::Preset, preset->name, false);
+}
+
+}  // namespace
+
 void resolve_hosts(Draft& draft) {
   const auto& stated = draft.request.host_memory;
-  if (!stated) return;
+  if (!stated) return assume_hosts(draft);
   draft.problem.cluster.host_memory = stated->value;
   for (Pool& pool : draft.problem.pools) pool.cluster.host_memory = stated->value;
   draft.problem.inputs.push_back(stated->input);

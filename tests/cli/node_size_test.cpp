@@ -65,3 +65,35 @@ TEST_CASE("a domain wider than a node stays as it is") {
   CHECK(wide.cluster.scale_up_size() > 4);
   CHECK(wide.unused.empty());
 }
+
+TEST_CASE("who names a GPU gets the memory of the cluster preset that it is priced as, by name and only if it is one") {
+  const StoreOptions store = StoreOptions::from_environment();
+  int assumed = 0;
+  for (const PresetEntry& gpu : list_presets(PresetKind::Gpu, store)) {
+    CAPTURE(gpu.name);
+    Args args;
+    args.model = "8b", args.gpus = gpu.name.starts_with("tpu") ? "64" : "8", args.gpu = gpu.name;
+    const Result<Problem> problem = resolve_problem(args);
+    REQUIRE(problem);
+    std::vector<Bytes> known;
+    for (const PresetEntry& entry : list_presets(PresetKind::Cluster, store)) {
+      const Result<Cluster> cluster = parse_cluster(entry, store);
+      if (!cluster || cluster->gpu.name != gpu.name || cluster->host_memory.value == 0) continue;
+      if (cluster->tiers.front().bandwidth == problem->cluster.tiers.front().bandwidth &&
+          cluster->tiers.back().bandwidth == problem->cluster.tiers.back().bandwidth)
+        known.push_back(cluster->host_memory);
+    }
+    const auto input = std::find_if(problem->inputs.begin(), problem->inputs.end(),
+                                    [](const Input& one) { return one.key == "host_memory"; });
+    CHECK((input != problem->inputs.end()) == !known.empty());
+    CHECK(problem->cluster.host_memory.value ==
+          (known.empty() ? 0 : std::min_element(known.begin(), known.end())->value));
+    if (known.empty()) continue;
+    ++assumed;
+    CHECK(input->origin == Origin::Preset);
+    CHECK(load_cluster(input->where, store)->value.host_memory == problem->cluster.host_memory);
+    args.host_memory = "100GiB";
+    CHECK(resolve_problem(args)->cluster.host_memory.value == static_cast<std::int64_t>(100 * kGiB));
+  }
+  CHECK(assumed >= 8);
+}
