@@ -34,12 +34,19 @@ std::string schedule_words(const Layout& layout, std::int64_t micro_batches) {
   return group == 0 || group == layout.pp ? words : words + fmt::format(" in groups of {}", group);
 }
 
+/// Do several ranks hold the same states, so that `zero` says something? Of experts too, where there are any.
+bool shares_states(const Layout& layout, bool experts) {
+  return layout.dense_group() > 1 || (experts && layout.expert_dp() > 1);
+}
+bool shares_states(const Layout& layout) { return shares_states(layout, layout.ep > 1 || layout.etp > 1); }
+
 /// Does the value of an axis that differs change anything in `other`?
 template <class T>
 bool says_something(const LayoutAxis<T>& axis, const Layout& best, const Layout& other) {
   if (axis.is(&Layout::cp_kind) || axis.is(&Layout::cp_ulysses)) return means_something(axis.value, other);
   if (axis.is(&Layout::group)) return own_group(best) || own_group(other);
   if (axis.is(&Layout::schedule)) return other.pp > 1 || best.pp > 1;
+  if (axis.is(&Layout::zero)) return shares_states(best) || shares_states(other);
   return !axis.is(&Layout::recompute) || other.stages.empty();
 }
 
@@ -112,7 +119,8 @@ std::vector<std::string> choices(const Problem& problem, const Estimate& estimat
   }
   std::string zero = fmt::format("zero {}", layout.zero);
   if (layout.shard > 0) zero += fmt::format(" over {}", layout.shard);
-  std::vector<std::string> out = {zero};
+  std::vector<std::string> out;
+  if (shares_states(layout, problem.model.moe())) out.push_back(zero);
   if (layout.pp > 1) out.push_back(schedule_words(layout, estimate.micro_batches));
   if (layout.sequence_parallel) out.emplace_back("sequence parallel");
   if (layout.order != Layout{}.order) out.push_back(fmt::format("order {}", name(layout.order)));
@@ -138,6 +146,7 @@ std::vector<std::string> other_choices(const Layout& best, const Layout& other) 
   const bool same_grid = other.pp == best.pp && other.vp == best.vp;
   if (out.empty() && same_grid && other.chunk_layers != best.chunk_layers)
     out.push_back("layers " + stage_layers_text(other.chunk_layers));
+  if (out.empty() && other.zero != best.zero) out.push_back(fmt::format("zero {}", other.zero));  // its software's own
   return out;
 }
 

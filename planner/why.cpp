@@ -58,7 +58,7 @@ std::vector<Neighbour> neighbours(const Estimate& best) {
     none.recompute = {};
     list.push_back({"without recomputation", none});
   }
-  if (layout.zero != 1) {
+  if (layout.zero != 1 && layout.dense_group() > 1) {
     Layout zero = layout;
     zero.zero = 1;
     list.push_back({"zero 1 instead of " + std::to_string(layout.zero), zero});

@@ -116,7 +116,7 @@ std::string besides_degrees(const Plan& plan, const Estimate& other) {
   const Layout &best = plan.best.layout, &own = other.layout;
   std::string text;
   if (own.pp > 1 && own.schedule != best.schedule) text += fmt::format(", {}", name(own.schedule));
-  if (own.zero != best.zero) text += fmt::format(", zero {}", own.zero);
+  if (own.zero != best.zero && own.dense_group() > 1) text += fmt::format(", zero {}", own.zero);
   return text;
 }
 
@@ -129,6 +129,17 @@ std::string other_text(const Plan& plan, const Estimate& other, bool on_paper) {
                      signed_percent(other.step_time / plan.best.step_time - 1),
                      same ? instead_text(plan, other.layout) : degrees + (on_paper ? besides_degrees(plan, other) : ""),
                      gib(other.peak), other.switches == plan.best.switches ? "" : ", " + switches_text(plan, other));
+}
+
+/// Is another layout the best one, as far as words and figures go? What one rank alone holds is not shared out,
+/// whatever `zero` says.
+bool reads_as_best(const Plan& plan, const Estimate& other) {
+  if (other.switches != plan.best.switches || !same_runs(other, plan.best)) return false;
+  if (other.layout == plan.best.layout) return true;
+  Layout alike = other.layout;
+  alike.zero = plan.best.layout.zero;
+  return alike == plan.best.layout && alike.world() == alike.tp * alike.pp && !plan.problem.model.moe() &&
+         step_text(plan, other.step_time) == step_text(plan, plan.best.step_time);
 }
 
 /// What giving each stage layers and recomputation of its own would bring, and who runs that.
@@ -261,10 +272,9 @@ std::vector<Fact> failure_facts(const Plan& plan, const RunOptions& options) {
 std::vector<Fact> choice_facts(const Plan& plan) {
   std::vector<Fact> facts = {{"runs on", runs_on_text(plan)}};
   const auto other = [&](const char* name, const Estimate& estimate, const std::string& lacks) {
-    const bool same = estimate.layout == plan.best.layout && estimate.switches == plan.best.switches &&
-                      same_runs(estimate, plan.best);
-    facts.push_back(
-        {name, same ? "this one" : other_text(plan, estimate, !lacks.empty()) + (lacks.empty() ? "" : ": " + lacks)});
+    facts.push_back({name, reads_as_best(plan, estimate)
+                               ? "this one"
+                               : other_text(plan, estimate, !lacks.empty()) + (lacks.empty() ? "" : ": " + lacks)});
   };
   if (plan.fastest) other("fastest", *plan.fastest, "");
   if (plan.fastest_on_paper && !plan.paper_lacks.empty())
