@@ -25,7 +25,7 @@
 namespace plan {
 namespace {
 
-constexpr std::size_t kSuggestions = 3, kFlagWidth = 20;
+constexpr std::size_t kSuggestions = 3;
 
 /// What suggestions may cost, in grids of (tp, cp, pp) that are looked at: counted and not timed, so that the same
 /// request gets the same answer on every machine. A family that is searched takes as long as some hundred grids.
@@ -78,7 +78,7 @@ std::optional<Suggestion> tried(const ChangedJob& change, Looks& looks, bool fre
   const Candidate& best = ranked.front();
   const double seconds =
       problem.gpus * best.score.step_time.value / static_cast<double>(problem.training.tokens_per_step());
-  std::string line = suggestion_line(change.flag, kFlagWidth, best.layout, best.score.peak, problem.cluster.gpu.memory);
+  std::string line = suggestion_line(change.flag, best.layout, best.score.peak, problem.cluster.gpu.memory);
   if (const Bytes host = estimate(found.problem, best).host; host.value > 0)
     line += fmt::format(", {:.0f} GiB of each host", static_cast<double>(host.value) / kGiB);
   return Suggestion{std::move(line), {seconds, problem.cluster.gpu.price_per_hour}};
@@ -355,9 +355,8 @@ std::string degrees_text(const Layout& layout) {
   return text;
 }
 
-std::string suggestion_line(std::string_view flags, std::size_t width, const Layout& layout, RealBytes peak,
-                            RealBytes capacity) {
-  return fmt::format("{:<{}} {:<30} {:>5.1f} of {}", flags, width, degrees_text(layout), peak.value / kGiB,
+std::string suggestion_line(std::string_view flags, const Layout& layout, RealBytes peak, RealBytes capacity) {
+  return fmt::format("{:<19}  {:<29}  {:>5.1f} of {}", flags, degrees_text(layout), peak.value / kGiB,
                      gib_text(capacity));
 }
 

@@ -61,15 +61,9 @@ Errors impossible(const Problem& problem, const Args& args, Errors errors) {
     const auto accepts = [least](const Problem&, const Estimate& e) { return e.fits <= least; };
     if (remedies.empty()) remedies = find_remedies({problem, layout, accepts, {}});
   }
-  std::vector<std::string> flags;
-  std::size_t width = 20;
-  for (const Remedy& remedy : remedies) {
-    flags.push_back(flags_of(problem, layout, typed.value_or(Fixed{}), remedy));
-    width = std::max(width, flags.back().size());
-  }
-  for (std::size_t i = 0; i < remedies.size(); ++i)
-    errors.front().help.push_back(
-        suggestion_line(flags[i], width, remedies[i].layout, remedies[i].estimate.peak, remedies[i].estimate.capacity));
+  for (const Remedy& remedy : remedies)
+    errors.front().help.push_back(suggestion_line(flags_of(problem, layout, typed.value_or(Fixed{}), remedy),
+                                                  remedy.layout, remedy.estimate.peak, remedy.estimate.capacity));
   return errors;
 }
 

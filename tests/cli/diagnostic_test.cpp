@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+#include <sstream>
+#include <string>
+
 using namespace plan;
 
 TEST_CASE("an error with its place, caret and help") {
@@ -27,6 +31,31 @@ TEST_CASE("computed changes stand under one heading") {
         "help: smallest changes that work, one at a time\n"
         "        --gpus 960   tp 8\n"
         "        --gpus 1024  tp 8\n");
+}
+
+TEST_CASE(
+    "columns of changes stay aligned beside one that is too long for its own, and nothing is wider than a screen") {
+  const Error error{
+      "no_layout",
+      "no layout fits",
+      {},
+      {"--gpus 128           tp 4  pp 8 (vp 5)  dp 4  ep 16  116.7 of 140.4 GiB",
+       "--offload optimizer,attn_norm+qkv_linear+core_attn+attn_proj+mlp_norm --host-memory 3200GiB  tp 1  "
+       "pp 1  dp 8                   9.5 of 140.4 GiB",
+       "--task lora          tp 1  pp 1  dp 8                66.5 of 140.4 GiB"}};
+  std::istringstream text(diagnostic(error, Terminal{}));
+  std::set<std::size_t> layouts, numbers;
+  std::string all;
+  for (std::string line; std::getline(text, line);) {
+    CHECK(line.size() <= 80);
+    all += line.substr(std::min(line.find_first_not_of(' '), line.size())) + " ";
+    if (line.find(" of ") == std::string::npos) continue;
+    layouts.insert(line.find("tp ")), numbers.insert(line.find(" of "));
+  }
+  CHECK(layouts.size() == 1);
+  CHECK(numbers.size() == 1);
+  for (const char* word : {"--gpus 128 ", "--host-memory 3200GiB ", "ep 16 ", " 9.5 of 140.4 GiB", "--task lora "})
+    CHECK(all.find(word) != std::string::npos);
 }
 
 TEST_CASE("tabs and carets past the end of a line do no harm") {
