@@ -279,6 +279,14 @@ void add_model_note(std::string_view format, Plan& plan) {
                                     std::abs(more), more > 0 ? "more" : "fewer", model.name)});
 }
 
+/// Axes that nobody fixed are those that the format alone asks for: to leave them free makes no file of it.
+Errors without_own_words(const Args& args, Errors errors) {
+  if (args.layout || !args.from.empty()) return errors;
+  for (Error& error : errors)
+    std::erase_if(error.help, [](const std::string& help) { return help.starts_with("leave "); });
+  return errors;
+}
+
 }  // namespace
 
 int run_emit(const Args& args, Streams& streams) {
@@ -288,7 +296,7 @@ int run_emit(const Args& args, Streams& streams) {
   const Result<EmitOptions> options = emit_options(args, *problem);
   if (!options) return report_errors(options.error(), streams);
   Result<Plan> plan = plan_to_write(*problem, streams);
-  if (!plan) return report_errors(plan.error(), streams);
+  if (!plan) return report_errors(without_own_words(args, plan.error()), streams);
   // The files hold no estimate, so only what --from left open or misspelt is of interest, and where ranks must run.
   std::erase_if(plan->notes, [](const Note& note) { return note.code != "pool_order"; });
   leave_unwritten_switches(args, *problem, *options, *plan, streams);
