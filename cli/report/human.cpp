@@ -22,7 +22,7 @@ constexpr int kLines = 40;
 constexpr int kFewestStages = 3, kMostStages = 8;
 constexpr int kFewestTerms = 4, kMostTerms = 10;
 constexpr std::size_t kMostRules = 2;
-constexpr int kFewestOthers = 2;  // lines, the title among them
+constexpr std::size_t kFewIdeas = 2;  // that stay when reasons give way
 /// MFU conventions further apart than this are both printed.
 constexpr double kMfuApart = 0.03;
 
@@ -183,16 +183,18 @@ std::string summary(const Plan& plan, const RunOptions& options, const Terminal&
          failures(plan, options, terminal) + chosen(plan, terminal);
 }
 
-std::string why(const Plan& plan, const Terminal& terminal) {
-  if (plan.why.empty()) return "";
+/// The first reasons.
+std::string why(const Plan& plan, std::size_t most, const Terminal& terminal) {
+  const auto end = plan.why.begin() + static_cast<std::ptrdiff_t>(std::min(most, plan.why.size()));
+  if (end == plan.why.begin()) return "";
   return fmt::format("{} {}\n", paint(terminal, Style::Bold, "Why:"),
-                     wrap(fmt::format("{}", fmt::join(plan.why, "; ")), terminal.width, 5));
+                     wrap(fmt::format("{}", fmt::join(plan.why.begin(), end, "; ")), terminal.width, 5));
 }
 
 std::string notes(const Plan& plan, const Terminal& terminal) {
   std::string out;
   for (const Note& note : plan.notes)
-    if (!stands_above(note))
+    if (!stands_above(note) && note.code != "switched_on")  // which stands among what is taken by default
       out += paint(terminal, Style::Dim, fmt::format("note: {}", wrap(note.text, terminal.width, 6))) + "\n";
   return out;
 }
@@ -207,6 +209,39 @@ std::string rules_of_thumb_lines(const Plan& plan, std::size_t most, const Termi
 
 int lines(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
 
+std::string first_lines(const std::string& text, std::size_t most) {
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < most && end < text.size(); ++i) end = text.find('\n', end) + 1;
+  return text.substr(0, end);
+}
+
+/// How much of each the end of the screen says.
+struct End {
+  std::size_t rules, ideas, reasons;
+};
+
+/// From all of it on, what gives way next where the screen is full.
+std::vector<End> ends_by_length(const Plan& plan) {
+  End end{kMostRules, plan.runners_up.size(), plan.why.size()};
+  std::vector<End> all = {end};
+  const auto cut = [&](std::size_t& what, std::size_t least) {
+    while (what > least) --what, all.push_back(end);
+  };
+  cut(end.rules, 0), cut(end.ideas, kFewIdeas), cut(end.reasons, 1), cut(end.ideas, 1), cut(end.reasons, 0);
+  return all;
+}
+
+/// What comes after the table of the step.
+std::string ending(const Plan& plan, const End& end, const Terminal& terminal) {
+  const std::string front = front_table(plan, terminal), others = runners_up_table(plan, terminal);
+  const std::string said =
+      why(plan, end.reasons, terminal) + notes(plan, terminal) + rules_of_thumb_lines(plan, end.rules, terminal);
+  std::string out;
+  for (const std::string& part : {first_lines(others, end.ideas + 1), front, said})
+    if (!part.empty()) out += "\n" + part;
+  return out;
+}
+
 }  // namespace
 
 std::string human_report(const Plan& plan, const RunOptions& options, const Terminal& terminal) {
@@ -219,30 +254,21 @@ std::string human_report(const Plan& plan, const RunOptions& options, const Term
                   plan.best.peak_instant.empty()
                       ? ""
                       : fmt::format("; highest in stage {}: {}", plan.best.peak_stage, plan.best.peak_instant));
-  const std::string front = front_table(plan, terminal);
-  std::string others = runners_up_table(plan, terminal);
-  const auto tables = [&] { return (others.empty() ? "" : "\n" + others) + (front.empty() ? "" : "\n" + front); };
-  std::string bottom = tables();
   // What is left of the screen goes to the terms of the step, then to the stages; 3 lines are titles and a blank.
-  const auto room_beside = [&](const std::string& reasons) {
-    return kLines - lines(top) - lines(memory_title) - lines(bottom) - 3 - lines(reasons) - (reasons.empty() ? 0 : 1);
-  };
-  std::string reasons;
-  for (std::size_t said = kMostRules + 1; said-- > 0;) {  // rules of thumb give way first, then the reasons
-    reasons = why(plan, terminal) + notes(plan, terminal) + rules_of_thumb_lines(plan, said, terminal);
-    if (room_beside(reasons) >= kFewestStages + kFewestTerms) break;
-    if (said == 0) reasons = notes(plan, terminal);
+  const int fewest_stages = std::clamp(static_cast<int>(plan.best.stages.size()), 1, kFewestStages);
+  const bool long_list = !plan.front.empty();  // which no screen holds
+  std::string bottom;
+  int room = 0;
+  for (const End& end : ends_by_length(plan)) {
+    if (long_list && end.reasons + end.rules > 0) continue;
+    bottom = ending(plan, long_list ? End{0, plan.runners_up.size(), 0} : end, terminal);
+    room = kLines - lines(top) - lines(memory_title) - lines(bottom) - 3;
+    if (long_list || room >= fewest_stages + kFewestTerms) break;
   }
-  while (front.empty() && room_beside(reasons) < kFewestStages + kFewestTerms && lines(others) > kFewestOthers) {
-    others.erase(others.rfind('\n', others.size() - 2) + 1);
-    bottom = tables();
-  }
-  const int room = room_beside(reasons);
-  if (!reasons.empty()) bottom += "\n" + reasons;
-  const std::string times = time_table(plan.best, std::clamp(room - kFewestStages, kFewestTerms, kMostTerms), terminal);
+  const std::string times = time_table(plan.best, std::clamp(room - fewest_stages, kFewestTerms, kMostTerms), terminal);
   const int stages = room - (lines(times) - 1);
   const std::string better = advice_table(plan, terminal);
-  return top + memory_title + memory_tables(plan.best, std::clamp(stages, kFewestStages, kMostStages), terminal) +
+  return top + memory_title + memory_tables(plan.best, std::clamp(stages, fewest_stages, kMostStages), terminal) +
          "\n" + times + bottom + (better.empty() ? "" : "\n" + better);
 }
 

@@ -124,6 +124,8 @@ std::string judged(const Plan& plan) {
   for (const char* line : {"\n  runs on ", "\n  fastest ", "\n  how sure "})
     if (!has(text, line)) return std::string("no line") + line;
   if (!plan.paper_lacks.empty() && !has(text, "\n  on paper ")) return "no line on paper";
+  if (!plan.why.empty() && !has(text, "\nWhy: ")) return "no reason";
+  if (plan.problem.gpus == 1 && has(text, "zero ")) return "one rank is said to share its states";
   std::istringstream lines(text);
   int count = 0;
   for (std::string line; std::getline(lines, line); ++count)
