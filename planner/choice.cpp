@@ -46,12 +46,12 @@ bool answers_better(const RunnableSearch& a, const RunnableSearch& b) {
 /// Does what fits for certain fill the GPUs' memory and starve them? A framework that holds less may be many times as
 /// fast.
 bool cramped(const RunnableSearch& found) {
-  constexpr double kRoomy = 0.5;
+  constexpr double kRoomy = 0.5, kHardlyBusy = 0.2;  // of the memory; MFU
   const Problem& problem = found.problem;
   if (!certain(found.result) || problem.objective != Objective::StepTime) return false;
   const Candidate& best = found.result.ranking.best().front();
   return best.score.peak > kRoomy * RealBytes(problem.cluster.gpu.memory) &&
-         estimate(problem, best).mfu.model_causal < kStarvedMfu;
+         estimate(problem, best).mfu.model_causal < kHardlyBusy;
 }
 
 constexpr double kNearlyAsBusy = 0.85;    ///< fewer may still train faster: deep pipelines wait longer

@@ -18,13 +18,13 @@ struct RunnableSearch {
   Seconds all_gpus{};         ///< of the fastest step on all GPUs, if `problem` has fewer; 0: nothing divides them
 };
 
-/// Searches. Where none of the frameworks whose software the figures are of runs a layout that fits for certain, each
-/// of the others is asked with its own software, and the fastest answer counts; last comes what nothing runs.
-/// `extent` is of each search.
+/// Searches. Where none of the frameworks whose software the figures are of runs a layout that fits for certain, or
+/// only what fills the memory and starves the GPUs, each of the others is asked with its own software, and the fastest
+/// answer counts; last comes what nothing runs. `extent` is of each search.
 [[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent = {});
 
 /// The fastest layout of find_runnable() alone, if it is no slower than `slowest` seconds and fits for certain; an
-/// empty result if not. Of `families` at most.
+/// empty result if not, or if others than those frameworks are that fast alone. Of `families` at most.
 [[nodiscard]] RunnableSearch find_faster(const Problem& problem, Seconds slowest,
                                          std::int64_t families = Extent{}.families);
 
