@@ -227,17 +227,19 @@ std::vector<End> ends_by_length(const Plan& plan) {
   const auto cut = [&](std::size_t& what, std::size_t least) {
     while (what > least) --what, all.push_back(end);
   };
-  cut(end.rules, 0), cut(end.ideas, kFewIdeas), cut(end.reasons, 1), cut(end.ideas, 1), cut(end.reasons, 0);
+  cut(end.rules, 0), cut(end.ideas, kFewIdeas), cut(end.reasons, 1), cut(end.ideas, 1);
+  if (!plan.why.empty()) all.push_back({0, 0, 1}), all.push_back({0, end.ideas, 0});  // a reason before an idea
   return all;
 }
 
 /// What comes after the table of the step.
 std::string ending(const Plan& plan, const End& end, const Terminal& terminal) {
-  const std::string front = front_table(plan, terminal), others = runners_up_table(plan, terminal);
+  const std::string front = front_table(plan, terminal);
+  const std::string others = end.ideas > 0 ? first_lines(runners_up_table(plan, terminal), end.ideas + 1) : "";
   const std::string said =
       why(plan, end.reasons, terminal) + notes(plan, terminal) + rules_of_thumb_lines(plan, end.rules, terminal);
   std::string out;
-  for (const std::string& part : {first_lines(others, end.ideas + 1), front, said})
+  for (const std::string& part : {others, front, said})
     if (!part.empty()) out += "\n" + part;
   return out;
 }
