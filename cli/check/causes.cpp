@@ -54,6 +54,12 @@ Cause cause_at(const ResolvedJob& job, std::string key) {
   return cause;
 }
 
+/// Is it what a preset has come to say of the job, which nobody stated before or now?
+bool of_preset_alone(const ResolvedJob& job, const EarlierPlan& baseline, std::string_view key) {
+  const Input* input = find_input(job.problem.inputs, key);
+  return input != nullptr && input->origin == Origin::Preset && find_input(baseline.inputs, key) == nullptr;
+}
+
 /// Inputs that differ beside the causes that are known: of a preset, its content.
 void add_other_inputs(const ResolvedJob& job, const EarlierPlan& baseline, std::vector<Cause>& causes) {
   for (const Input& input : job.problem.inputs) {
@@ -143,6 +149,7 @@ std::vector<Cause> find_causes(const ResolvedJob& job, const Plan& now, const Ea
       cause.effect = value - measure(metric, *one.estimate, {one.problem.gpus, one.problem.gpus}, job.run).value;
       cause.memory = memory_change(now.best, *one.estimate);
     }
+    if (cause.effect == 0 && of_preset_alone(job, baseline, one.key)) continue;
     causes.push_back(std::move(cause));
   }
   add_other_inputs(job, baseline, causes);
