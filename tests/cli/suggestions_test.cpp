@@ -19,7 +19,7 @@ using Words = std::vector<std::string>;
 
 /// The flags of each change that stands in a refusal, a line each, as words.
 std::vector<Words> suggested(const std::string& text) {
-  static const std::regex line(R"((?:^|\n) {8}(--\S+ \S+(?: --\S+ \S+)*) )"), word(R"(\S+)");
+  static const std::regex line(R"((?:^|\n) {8}(--\S+ \S+(?:(?: |\n {12})--\S+ \S+)*)(?=[ \n]))"), word(R"(\S+)");
   std::vector<Words> found;
   for (std::sregex_iterator at(text.begin(), text.end(), line), end; at != end; ++at) {
     const std::string flags = (*at)[1];
