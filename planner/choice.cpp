@@ -166,8 +166,8 @@ RunnableSearch find_on_at_most(const Problem& problem) {
   one.top = 1, one.pareto = false;
   RunnableSearch found = find_runnable(one, kFirst);
   bool none = found.result.ranking.best().empty();
-  // Too big for all of them is too big for fewer, and a word that does not suit is reported.
-  if (none && (found.result.stats.legal > 0 || !fixed_words(problem.fixed).empty())) return found;
+  // A word that does not suit is reported. Too big for a number that divides badly may fit fewer that divide well.
+  if (none && !fixed_words(problem.fixed).empty()) return found;
   const Seconds all = none ? Seconds() : fastest_step(found);
   Seconds slowest = none ? Seconds::infinity() : all / (1 + kPriceOfPlainness);
   bool whole = false;  // is all known of what was found?

@@ -158,7 +158,7 @@ void add_idle_note(Plan& plan, const Problem& asked, const RunnableSearch& found
   const std::string why = all > Seconds()
                               ? fmt::format("the fastest on all of them takes {:.3g} s, {:.0f} % more than on {}",
                                             all.value, 100 * (all / fewer - 1), found.problem.gpus)
-                              : fmt::format("no layout uses all of them, and {} train", found.problem.gpus);
+                              : fmt::format("no layout that fits uses all of them, and {} train", found.problem.gpus);
   plan.notes.push_back({"gpus_idle", fmt::format("{} of {} GPUs stay idle: {}", plan.idle_gpus, asked.gpus, why)});
 }
 

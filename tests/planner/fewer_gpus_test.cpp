@@ -204,3 +204,25 @@ TEST_CASE("adapters under FSDP alone are given or told a number of GPUs that has
                       [](const std::string& line) { return line.find("--gpus 8") != std::string::npos; }));
   }
 }
+
+TEST_CASE("what fits some GPUs is found on one more, which divides badly and holds no layout that fits") {
+  std::mt19937 random(20261129);
+  int kept = 0;
+  for (int i = 0; i < oracle::rounds(60); ++i) {
+    Problem problem = free_problem(random);
+    problem.gpus = 8, problem.training.global_batch = 64;
+    SearchResult even{};
+    for (double gib = 0.1; gib < 80 && (even.ranking.best().empty() || even.at_risk); gib *= 1.1) {  // just enough
+      problem.cluster.gpu.memory = round_bytes(gib * kGiB);
+      even = find_layouts(problem);
+    }
+    const SearchResult odd = find_layouts(on(problem, 9));
+    if (even.ranking.best().empty() || even.at_risk || !odd.ranking.best().empty()) continue;
+    const RunnableSearch found = find_on_at_most(on(problem, 9));
+    CAPTURE(i);
+    REQUIRE_FALSE(found.result.ranking.best().empty());
+    CHECK(found.problem.gpus <= 8);
+    kept += odd.stats.legal > 0;
+  }
+  CHECK(kept >= oracle::at_least(1));
+}
