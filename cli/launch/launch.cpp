@@ -220,7 +220,7 @@ Result<LaunchJob> read_by_format(const std::vector<LaunchSource>& files,
   state_gpus(*job, facts);
   for (const LaunchSource& source : files) {
     if (!is_shell(source)) continue;
-    const Script script = follow_script(source);
+    const Script& script = follow_script(source);
     if (!script.commands.empty() || !script.notes.empty())
       unused(*job, "not_used", fmt::format("{}: only its GPUs are read, as no command followed trains", source.path));
   }
