@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # run.sh SECONDS [TARGET...]: builds the fuzz targets with clang, gives each SECONDS, and fails at a crash, a sanitizer's
-# report, an input that takes ten seconds or two GiB. What it finds, and what it has learnt, is in FUZZ_WORK, build-fuzz/work
-# by default. FUZZ_PROGRAM: one that is built already. FUZZ_JOBS: targets at a time.
+# report, or an input that takes two GiB or 25 seconds, which are a quarter of a second of the program as it is shipped.
+# What it finds, and what it has learnt, is in FUZZ_WORK, build-fuzz/work by default. FUZZ_PROGRAM: one that is built
+# already. FUZZ_JOBS: targets at a time.
 set -eu
 cd "$(dirname "$0")/../.."
 export FUZZ_SECONDS=${1:?run.sh SECONDS [TARGET...]}
@@ -31,7 +32,7 @@ done
 
 one() {  # one TARGET
   local work=$FUZZ_WORK/$1 status=0
-  PLAN_FUZZ_TARGET=$1 "$FUZZ_PROGRAM" -max_total_time="$FUZZ_SECONDS" -timeout=10 -rss_limit_mb=2048 -max_len=16384 \
+  PLAN_FUZZ_TARGET=$1 "$FUZZ_PROGRAM" -max_total_time="$FUZZ_SECONDS" -timeout=25 -rss_limit_mb=2048 -max_len=16384 \
     -dict="$work/words" -artifact_prefix="$work/found/" -print_final_stats=1 "$work/corpus" "$work/seeds" \
     > "$work/log" 2>&1 || status=1
   [ $status -eq 0 ] || tail -30 "$work/log"
