@@ -155,7 +155,9 @@ void add_left_out(std::span<const LaunchSource> files, Errors& errors) {
       if (!is_shell(source)) continue;
       for (const Note& note : follow_script(source).notes) {
         const bool asks = note.text.find("as not given") != std::string::npos;
-        if ((!asks && note.text.find("left out") == std::string::npos) || error.facts.size() >= kMost) continue;
+        const bool stops =
+            note.text.find("left out") != std::string::npos || note.text.find(kTooMuch) != std::string::npos;
+        if ((!asks && !stops) || error.facts.size() >= kMost) continue;
         error.facts.push_back(fmt::format("what was not followed may start it: {}", note.text));
         arguments |= asks;
       }

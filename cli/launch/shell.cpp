@@ -43,8 +43,7 @@ bool Follower::affords(std::size_t work, int line) {
 void Follower::stop(int line) {
   if (stopped_) return;
   stopped_ = true;
-  const std::string text = "the script does too much to be followed further";
-  script_.notes.push_back({"script_not_followed", fmt::format("{}:{}: {}", file_, line, text)});
+  script_.notes.push_back({"script_not_followed", fmt::format("{}:{}: the script {}", file_, line, kTooMuch)});
   script_.noted_at.push_back(0);
 }
 

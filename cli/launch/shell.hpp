@@ -26,6 +26,9 @@ inline constexpr std::string_view kOpenValueHelp =
     "the script does not set it, or a machine would: write its value, a default as ${NAME:-8}, give the script's "
     "arguments with `--args` or the GPUs of a Slurm job with `--gpus`, or record the job with `plan capture`";
 
+/// What a note says of a script that is not followed to its end.
+inline constexpr std::string_view kTooMuch = "does too much to be followed further";
+
 /// `#SBATCH --nodes=2048`
 struct ShellDirective {
   std::string name{};  ///< "nodes"

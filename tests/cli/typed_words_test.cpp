@@ -121,7 +121,7 @@ TEST_CASE("rows of changes stand together, squeezed where they are too wide") {
   const Error error{"does_not_fit", "too big", {}, {"--gpus 8   " + std::string(60, 'x') + "     y", "leave it"}};
   const std::vector<std::string> lines = typed_lines(diagnostic(error, Terminal{}));
   CHECK(lines[1] == "help: smallest changes that fit, one at a time");
-  CHECK(lines[2] == "        --gpus 8  " + std::string(60, 'x') + "  y");
+  CHECK(lines[2] == "        --gpus 8   " + std::string(60, 'x') + "  y");
   CHECK(lines[3] == "        leave it");
   Streams streams;
   const Place place{"a.yaml", 1, 1, 1, "x"}, other{"b.yaml", 1, 1, 1, "x"};
