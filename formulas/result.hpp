@@ -18,13 +18,22 @@ struct Place {
 };
 
 /// What went wrong. `message` states the fact, `help` alone suggests, `code` is stable for scripts.
+/// A computed change that works: what to type, and what then comes out.
+struct Change {
+  std::string flags{};   ///< --gpus 16
+  std::string layout{};  ///< tp 8  cp 1  pp 2  dp 1
+  std::string memory{};  ///< 71.2 of 79.6 GiB
+  bool operator==(const Change&) const = default;
+};
+
 struct Error {
   std::string code;
   std::string message;
   std::vector<std::string> facts{};  ///< further `=` lines: what led to it
   std::vector<std::string> help{};   ///< each one a change that works
   Place place{};
-  bool of_launch_file = false;  ///< its words are a launch file's own, however they look
+  bool of_launch_file = false;    ///< its words are a launch file's own, however they look
+  std::vector<Change> changes{};  ///< help that was computed, the smallest first
   bool operator==(const Error&) const = default;
 };
 

@@ -23,7 +23,7 @@ std::string width(double size) {
 
 /// Collects figures that both profiles hold.
 struct Figures {
-  std::vector<Change> changes{};
+  std::vector<FigureChange> changes{};
 
   void rate(std::string what, std::string unit, Measured before, Measured now) {
     if (before.value <= 0 || now.value <= 0) return;
@@ -89,7 +89,7 @@ void curves(const HardwareProfile& before, const HardwareProfile& now, Figures& 
 
 }  // namespace
 
-std::vector<Change> common_figures(const HardwareProfile& before, const HardwareProfile& now) {
+std::vector<FigureChange> common_figures(const HardwareProfile& before, const HardwareProfile& now) {
   Figures figures;
   figures.rate("memory usable", "GiB", {before.memory.usable_gib, 0}, {now.memory.usable_gib, 0});
   figures.rate("memory copy", "GB/s", before.hbm.copy, now.hbm.copy);
@@ -117,10 +117,10 @@ std::vector<Change> common_figures(const HardwareProfile& before, const Hardware
   return std::move(figures.changes);
 }
 
-std::vector<Change> compare_profiles(const HardwareProfile& before, const HardwareProfile& now) {
-  std::vector<Change> changes = common_figures(before, now);
+std::vector<FigureChange> compare_profiles(const HardwareProfile& before, const HardwareProfile& now) {
+  std::vector<FigureChange> changes = common_figures(before, now);
   std::stable_sort(changes.begin(), changes.end(),
-                   [](const Change& a, const Change& b) { return a.better < b.better; });
+                   [](const FigureChange& a, const FigureChange& b) { return a.better < b.better; });
   return changes;
 }
 

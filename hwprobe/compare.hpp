@@ -8,7 +8,7 @@
 namespace plan {
 
 /// One figure of two profiles of the same thing.
-struct Change {
+struct FigureChange {
   std::string what{};  ///< all_gather n=8 at 512 MiB
   std::string unit{};  ///< GB/s, TFLOP/s, us
   double before = 0, now = 0;
@@ -18,10 +18,10 @@ struct Change {
 };
 
 /// Figures that both profiles hold, in the order of a report.
-[[nodiscard]] std::vector<Change> common_figures(const HardwareProfile& before, const HardwareProfile& now);
+[[nodiscard]] std::vector<FigureChange> common_figures(const HardwareProfile& before, const HardwareProfile& now);
 
 /// The same, the worst change first.
-[[nodiscard]] std::vector<Change> compare_profiles(const HardwareProfile& before, const HardwareProfile& now);
+[[nodiscard]] std::vector<FigureChange> compare_profiles(const HardwareProfile& before, const HardwareProfile& now);
 
 /// What the data sheet and the program's tables expect of this GPU and network, in the shape of a profile: the same
 /// sizes, shapes and groups as `like`.

@@ -59,9 +59,9 @@ bool has_legal(const Problem& problem, Looks& looks) {
   return has_legal(problem, tally, looks);
 }
 
-/// A changed job that has a layout: as one line, and what a token of it takes.
+/// A changed job that has a layout, and what a token of it takes.
 struct Suggestion {
-  std::string line;
+  Change change;
   TokenCost token{};
 };
 
@@ -78,10 +78,10 @@ std::optional<Suggestion> tried(const ChangedJob& change, Looks& looks, bool fre
   const Candidate& best = ranked.front();
   const double seconds =
       problem.gpus * best.score.step_time.value / static_cast<double>(problem.training.tokens_per_step());
-  std::string line = suggestion_line(change.flag, best.layout, best.score.peak, problem.cluster.gpu.memory);
+  Change shown = suggested_change(change.flag, best.layout, best.score.peak, problem.cluster.gpu.memory);
   if (const Bytes host = estimate(found.problem, best).host; host.value > 0)
-    line += fmt::format(", {:.0f} GiB of each host", static_cast<double>(host.value) / kGiB);
-  return Suggestion{std::move(line), {seconds, problem.cluster.gpu.price_per_hour}};
+    shown.memory += fmt::format(", {:.0f} GiB of each host", static_cast<double>(host.value) / kGiB);
+  return Suggestion{std::move(shown), {seconds, problem.cluster.gpu.price_per_hour}};
 }
 
 /// The nearest legal values below and above `value`, found by testing them one by one.
@@ -153,8 +153,8 @@ std::vector<ChangedJob> other_sequences(const Problem& problem, Looks& looks) {
 
 void suggest(Error& error, const std::vector<ChangedJob>& changes, Looks& looks) {
   for (const ChangedJob& change : changes) {
-    if (error.help.size() >= kSuggestions || looks.left <= 0) return;
-    if (auto found = tried(change, looks)) error.help.push_back(std::move(found->line));
+    if (error.changes.size() >= kSuggestions || looks.left <= 0) return;
+    if (auto found = tried(change, looks)) error.changes.push_back(std::move(found->change));
   }
 }
 
@@ -184,7 +184,7 @@ void suggest_room(Error& error, const Problem& problem, const std::optional<Room
   const std::size_t room = kSuggestions - std::min<std::size_t>(1, bought.size());
   for (std::vector<Suggestion>* some : {&kept, &bought})
     for (Suggestion& one : *some)
-      if (error.help.size() < (some == &kept ? room : kSuggestions)) error.help.push_back(std::move(one.line));
+      if (error.changes.size() < (some == &kept ? room : kSuggestions)) error.changes.push_back(std::move(one.change));
 }
 
 /// "2^3 * 5^3"
@@ -355,9 +355,8 @@ std::string degrees_text(const Layout& layout) {
   return text;
 }
 
-std::string suggestion_line(std::string_view flags, const Layout& layout, RealBytes peak, RealBytes capacity) {
-  return fmt::format("{:<19}  {:<29}  {:>5.1f} of {}", flags, degrees_text(layout), peak.value / kGiB,
-                     gib_text(capacity));
+Change suggested_change(std::string flags, const Layout& layout, RealBytes peak, RealBytes capacity) {
+  return {std::move(flags), degrees_text(layout), fmt::format("{:.1f} of {}", peak.value / kGiB, gib_text(capacity))};
 }
 
 Error explain_no_layout(const Problem& problem, const SearchResult& found) {
@@ -375,7 +374,7 @@ Error explain_no_layout(const Problem& problem, const SearchResult& found) {
   }
   suggest(error, freed_axes(problem), looks);
   if (divides) {
-    if (error.help.size() < kSuggestions) suggest_room(error, problem, roomier, looks);
+    if (error.changes.size() < kSuggestions) suggest_room(error, problem, roomier, looks);
   } else {
     suggest(error, other_gpu_counts(problem, looks), looks);
     suggest(error, other_batches(problem, looks), looks);

@@ -21,8 +21,7 @@ namespace plan {
 /// "1051.3 GiB"
 [[nodiscard]] std::string gib_text(RealBytes bytes);
 
-/// A change that works: its flags, the layout that it has, and its peak beside the GPU's memory, in columns.
-[[nodiscard]] std::string suggestion_line(std::string_view flags, const Layout& layout, RealBytes peak,
-                                          RealBytes capacity);
+/// A change that works: its flags, the layout that it has, and its peak beside the GPU's memory.
+[[nodiscard]] Change suggested_change(std::string flags, const Layout& layout, RealBytes peak, RealBytes capacity);
 
 }  // namespace plan

@@ -62,8 +62,8 @@ Errors impossible(const Problem& problem, const Args& args, Errors errors) {
     if (remedies.empty()) remedies = find_remedies({problem, layout, accepts, {}});
   }
   for (const Remedy& remedy : remedies)
-    errors.front().help.push_back(suggestion_line(flags_of(problem, layout, typed.value_or(Fixed{}), remedy),
-                                                  remedy.layout, remedy.estimate.peak, remedy.estimate.capacity));
+    errors.front().changes.push_back(suggested_change(flags_of(problem, layout, typed.value_or(Fixed{}), remedy),
+                                                      remedy.layout, remedy.estimate.peak, remedy.estimate.capacity));
   return errors;
 }
 

@@ -29,7 +29,7 @@ std::string value_text(double value, const std::string& unit) {
   return fmt::format("{} {}", number_text(value, 3), unit);
 }
 
-std::string row(const Change& c, const Terminal& terminal, std::string_view words) {
+std::string row(const FigureChange& c, const Terminal& terminal, std::string_view words) {
   const std::string spread = c.spread > 0 ? fmt::format("±{:>4.1f} %", 100 * c.spread) : "";
   const std::string line = fmt::format("{:<28}{:>12}{:>13}{:>6.0f} % {:<7} ", c.what, value_text(c.now, c.unit),
                                        value_text(c.before, c.unit), 100 * (1 + c.better), spread);
@@ -113,7 +113,7 @@ double round5(double value) {
 }
 double round_ratio(double value) { return std::round(value * 1e4) / 1e4; }
 
-Json change_json(const Change& c) {
+Json change_json(const FigureChange& c) {
   return {{"what", c.what},
           {"unit", c.unit},
           {"before", round5(c.before)},
@@ -145,7 +145,7 @@ std::string machine_text(const Machine& machine) {
 }
 
 std::string probe_text(const HardwareProfile& profile, const Cluster& expected, const Terminal& terminal) {
-  const std::vector<Change> figures = common_figures(expected_profile(profile, expected), profile);
+  const std::vector<FigureChange> figures = common_figures(expected_profile(profile, expected), profile);
   std::string text = headline(profile);
   if (profile.partial) text += paint(terminal, Style::Bad, "partial:") + " " + profile.stopped + "\n";
   if (!figures.empty())
@@ -154,7 +154,7 @@ std::string probe_text(const HardwareProfile& profile, const Cluster& expected, 
                   fmt::format("{:<28}{:>12}{:>13}{:>8} {:<7} {}", "", "measured", "expected", "of it", "spread",
                               "verdict")) +
             "\n";
-  for (const Change& c : figures) text += row(c, terminal, verdict(c.better));
+  for (const FigureChange& c : figures) text += row(c, terminal, verdict(c.better));
   text += "\n" + fit_line(profile) + extras(profile) + complaints(profile, terminal);
   return text;
 }
@@ -168,7 +168,7 @@ std::string taken_text(const std::vector<TakenResult>& taken, const Terminal& te
 
 std::string probe_json(const HardwareProfile& profile, const Cluster& expected, const std::vector<TakenResult>& taken) {
   Json rows = Json::array(), warnings = Json::array(), skipped = Json::array(), curves = Json::array();
-  for (const Change& c : common_figures(expected_profile(profile, expected), profile))
+  for (const FigureChange& c : common_figures(expected_profile(profile, expected), profile))
     rows.push_back({{"what", c.what},
                     {"unit", c.unit},
                     {"measured", round5(c.now)},
@@ -201,14 +201,14 @@ std::string probe_json(const HardwareProfile& profile, const Cluster& expected, 
 }
 
 std::string profile_diff_text(const HardwareProfile& before, const HardwareProfile& now, const Terminal& terminal) {
-  const std::vector<Change> changes = compare_profiles(before, now);
+  const std::vector<FigureChange> changes = compare_profiles(before, now);
   if (changes.empty()) return "the two profiles measured nothing in common\n";
   std::string text =
       paint(terminal, Style::Dim,
             fmt::format("{:<28}{:>12}{:>13}{:>8} {:<7} {}", "", "now", "before", "of it", "spread", "change")) +
       "\n";
   int slower = 0, same = 0;
-  for (const Change& c : changes) {
+  for (const FigureChange& c : changes) {
     if (!c.beyond_noise) {
       ++same;
       continue;
@@ -222,7 +222,7 @@ std::string profile_diff_text(const HardwareProfile& before, const HardwareProfi
 
 std::string profile_diff_json(const HardwareProfile& before, const HardwareProfile& now) {
   Json rows = Json::array();
-  for (const Change& c : compare_profiles(before, now)) rows.push_back(change_json(c));
+  for (const FigureChange& c : compare_profiles(before, now)) rows.push_back(change_json(c));
   return dump({{"schema", "plan-probe-diff/1"}, {"figures", rows}});
 }
 

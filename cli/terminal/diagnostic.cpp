@@ -64,46 +64,29 @@ std::string squeezed(std::string row, int width) {
   return row;
 }
 
-/// A row of a change, its columns parted by two blanks and more: what to type, the layout, its memory.
-struct ChangeRow {
-  std::string change, layout, memory;
-  std::size_t layout_at = 0, number_end = 0;  ///< in the text, the latter from the layout on
+/// Digits of a number before its unit, which stand below those of other rows.
+std::size_t digits(const Change& change) { return std::min(change.memory.find(' '), change.memory.size()); }
 
-  std::size_t digits() const { return std::min(memory.find(' '), memory.size()); }
-};
-
-ChangeRow change_row(const std::string& text) {
-  ChangeRow row{text.substr(0, text.find("  ")), {}, {}};
-  row.layout_at = text.find_first_not_of(' ', row.change.size());
-  if (row.layout_at == std::string::npos) return row;
-  const std::string rest = text.substr(row.layout_at);
-  const std::size_t blanks = rest.rfind("  ");
-  row.layout = rest.substr(0, rest.find_last_not_of(' ', blanks) + 1);
-  if (blanks == std::string::npos) return row;
-  row.memory = rest.substr(blanks + 2);
-  row.number_end = blanks + 2 + row.digits();
-  return row;
-}
-
-/// A change that is too long for its column has a line to itself, so that the rest stays aligned.
-std::string change_rows(const std::vector<std::string>& texts, const Terminal& terminal) {
-  constexpr std::size_t kLead = 8, kIndent = 4, kWidest = 30;
-  std::vector<ChangeRow> rows;
-  std::size_t column = kIndent, number_end = 0;
-  for (const std::string& text : texts) {
-    const ChangeRow& row = rows.emplace_back(change_row(text));
-    if (row.change.size() <= kWidest && !row.layout.empty()) column = std::max(column, row.layout_at);
-    number_end = std::max(number_end, row.number_end);
+/// Changes in columns: what to type, the layout, its memory. A change that is too long for its column has a line to
+/// itself, so that the rest stays aligned.
+std::string change_rows(const std::vector<Change>& changes, const Terminal& terminal) {
+  constexpr std::size_t kLead = 8, kIndent = 4, kWidest = 30, kBlanks = 2, kLeast = 19, kLeastLayout = 29;
+  std::size_t flags = kLeast, layout = kLeastLayout, number = 0;
+  for (const Change& change : changes) {
+    if (change.flags.size() <= kWidest && !change.layout.empty()) flags = std::max(flags, change.flags.size());
+    layout = std::max(layout, change.layout.size()), number = std::max(number, digits(change));
   }
   std::string out;
-  for (const ChangeRow& row : rows) {
-    const bool own_line = row.change.size() + 2 > column;
-    out += std::string(kLead, ' ') + wrap(row.change, terminal.width, kLead + kIndent, kLead);
-    if (!row.layout.empty()) {
-      out += own_line ? "\n" + std::string(kLead + column, ' ') : std::string(column - row.change.size(), ' ');
-      std::string rest = row.layout;
-      if (!row.memory.empty()) rest += std::string(number_end - row.digits() - rest.size(), ' ') + row.memory;
-      out += squeezed(rest, terminal.width - static_cast<int>(kLead + column));
+  for (const Change& change : changes) {
+    out += std::string(kLead, ' ') + wrap(change.flags, terminal.width, kLead + kIndent, kLead);
+    if (!change.layout.empty()) {
+      const std::size_t column = kLead + flags + kBlanks;
+      out += change.flags.size() > flags ? "\n" + std::string(column, ' ')
+                                         : std::string(flags + kBlanks - change.flags.size(), ' ');
+      std::string rest = change.layout;
+      if (!change.memory.empty())
+        rest += std::string(layout + kBlanks + number - digits(change) - rest.size(), ' ') + change.memory;
+      out += squeezed(rest, terminal.width - static_cast<int>(column));
     }
     out += "\n";
   }
@@ -113,10 +96,10 @@ std::string change_rows(const std::vector<std::string>& texts, const Terminal& t
 std::string helps(const Error& error, const Terminal& terminal) {
   const std::string label = paint(terminal, Style::Good, "help:");
   std::string out;
-  std::vector<std::string> changes;
+  std::vector<Change> changes = error.changes;
   for (const std::string& help : error.help) {
     if (is_change(error, help))
-      changes.push_back(help);
+      changes.push_back({help, {}, {}});
     else
       out += fmt::format("{} {}\n", label, wrap(help, terminal.width, 6));
   }
@@ -136,6 +119,7 @@ Error without_controls(Error error) {
   clean(error.message), clean(error.place.file), clean(error.place.text);
   for (std::string& fact : error.facts) clean(fact);
   for (std::string& help : error.help) clean(help);
+  for (Change& change : error.changes) clean(change.flags), clean(change.layout), clean(change.memory);
   return error;
 }
 

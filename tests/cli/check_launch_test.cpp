@@ -37,7 +37,7 @@ struct Edit {
   const char* file;
   std::string from, to;
 };
-struct Change {
+struct KeyEdit {
   const char* key;  ///< the cause that is to be named
   std::vector<Edit> edits;
   const char* file;
@@ -45,8 +45,8 @@ struct Change {
 };
 
 /// Another value behind `name`, and what must change with it elsewhere.
-Change value(const char* key, const char* file, const std::string& name, const std::string& from, const std::string& to,
-             std::vector<Edit> more = {}) {
+KeyEdit value(const char* key, const char* file, const std::string& name, const std::string& from,
+              const std::string& to, std::vector<Edit> more = {}) {
   more.insert(more.begin(), {file, name + from, name + to});
   return {key, std::move(more), file, name + to};
 }
@@ -59,7 +59,7 @@ Edit steps(const char* file, const std::string& to) {
 struct Job {
   const char *framework, *gpus, *layout, *from;
   std::vector<Written> written;
-  std::vector<Change> changes;
+  std::vector<KeyEdit> changes;
 };
 
 const char *const kMegatron = "cfg/plan-llama3-8b.sh", *const kTitan = "cfg/torchtitan.toml",
@@ -196,7 +196,7 @@ TEST_CASE("a changed launch file fails at its line, and each suggestion, written
     for (const char* file : {kMegatron, kTitan, kDeepspeed, kTrainer, kAccelerate})
       if (std::filesystem::exists(file)) before[file] = contents_of(file);
     int applied = 0;
-    for (const Change& change : job.changes) {
+    for (const KeyEdit& change : job.changes) {
       CAPTURE(std::string(change.key));
       CAPTURE(change.edits.front().to);
       const auto changed = [&] {

@@ -24,25 +24,25 @@ TEST_CASE("an error with its place, caret and help") {
         "help: a limit with a similar name exists: `memory.peak`\n");
 }
 
-TEST_CASE("computed changes stand under one heading") {
-  const Error error{"no_layout", "no layout uses all 1000 GPUs", {}, {"--gpus 960   tp 8", "--gpus 1024  tp 8"}};
+TEST_CASE("computed changes stand under one heading, each number below the others") {
+  Error error{"no_layout", "no layout uses all 1000 GPUs"};
+  error.changes = {{"--gpus 960", "tp 8", "9.5 of 80.0 GiB"}, {"--gpus 1024", "tp 16", "11.5 of 80.0 GiB"}};
   CHECK(diagnostic(error, Terminal{}) ==
         "error: no layout uses all 1000 GPUs\n"
         "help: smallest changes that work, one at a time\n"
-        "        --gpus 960   tp 8\n"
-        "        --gpus 1024  tp 8\n");
+        "        --gpus 960           tp 8                            9.5 of 80.0 GiB\n"
+        "        --gpus 1024          tp 16                          11.5 of 80.0 GiB\n");
+  Error words{"no_layout", "no layout uses all 1000 GPUs", {}, {"--gpus 960"}};
+  CHECK(diagnostic(words, Terminal{}).ends_with("one at a time\n        --gpus 960\n"));
 }
 
 TEST_CASE(
     "columns of changes stay aligned beside one that is too long for its own, and nothing is wider than a screen") {
-  const Error error{
-      "no_layout",
-      "no layout fits",
-      {},
-      {"--gpus 128           tp 4  pp 8 (vp 5)  dp 4  ep 16  116.7 of 140.4 GiB",
-       "--offload optimizer,attn_norm+qkv_linear+core_attn+attn_proj+mlp_norm --host-memory 3200GiB  tp 1  "
-       "pp 1  dp 8                   9.5 of 140.4 GiB",
-       "--task lora          tp 1  pp 1  dp 8                66.5 of 140.4 GiB"}};
+  Error error{"no_layout", "no layout fits"};
+  error.changes = {{"--gpus 128", "tp 4  pp 8 (vp 5)  dp 4  ep 16", "116.7 of 140.4 GiB"},
+                   {"--offload optimizer,attn_norm+qkv_linear+core_attn+attn_proj+mlp_norm --host-memory 3200GiB",
+                    "tp 1  pp 1  dp 8", "9.5 of 140.4 GiB"},
+                   {"--task lora", "tp 1  pp 1  dp 8", "66.5 of 140.4 GiB"}};
   std::istringstream text(diagnostic(error, Terminal{}));
   std::set<std::size_t> layouts, numbers;
   std::string all;

@@ -34,7 +34,7 @@ TEST_CASE("the worst change comes first and noise is no change") {
   CHECK(changes[1].beyond_noise);
   CHECK(changes[2].better == 0);
   CHECK_FALSE(changes[2].beyond_noise);
-  for (const Change& c : compare_profiles(node(1), node(1.015))) CHECK_FALSE(c.beyond_noise);
+  for (const FigureChange& c : compare_profiles(node(1), node(1.015))) CHECK_FALSE(c.beyond_noise);
 }
 
 TEST_CASE("what the data sheet expects has the shape of what was measured") {
@@ -45,7 +45,7 @@ TEST_CASE("what the data sheet expects has the shape of what was measured") {
   cluster.tiers = {{.name = "nvlink", .size = 8, .bandwidth = cluster.gpu.scale_up}};
   const auto changes = compare_profiles(expected_profile(node(1), cluster), node(1));
   CHECK(changes.size() == 4);  // no host link on the data sheet
-  for (const Change& c : changes) CHECK(std::abs(c.better) < 0.6);
+  for (const FigureChange& c : changes) CHECK(std::abs(c.better) < 0.6);
 }
 
 TEST_CASE("the rates that a data sheet lets expect are a good part of its peaks, format by format, and none is more") {
@@ -130,7 +130,7 @@ std::vector<Known> figures_of(const HardwareProfile& p) {
 TEST_CASE("every figure that two profiles hold is compared, by its own number alone") {
   const HardwareProfile before = full_profile();
   const std::vector<Known> known = figures_of(before);
-  const std::vector<Change> same = common_figures(before, before);
+  const std::vector<FigureChange> same = common_figures(before, before);
   REQUIRE(same.size() == known.size());
   for (std::size_t i = 0; i < known.size(); ++i) {
     const Known& figure = known[i];
@@ -145,7 +145,7 @@ TEST_CASE("every figure that two profiles hold is compared, by its own number al
       CAPTURE(factor);
       HardwareProfile now = before;
       *figure.of(now) *= factor;
-      const std::vector<Change> changes = common_figures(before, now);
+      const std::vector<FigureChange> changes = common_figures(before, now);
       REQUIRE(changes.size() == known.size());
       const double better = (figure.inverse ? 1 / factor : factor) - 1;
       CHECK(changes[i].better == doctest::Approx(better));
@@ -154,9 +154,9 @@ TEST_CASE("every figure that two profiles hold is compared, by its own number al
       CHECK(changes[i].beyond_noise == (std::abs(better) > std::max(0.03, 2 * figure.spread)));
       for (std::size_t other = 0; other < changes.size(); ++other)
         if (other != i) CHECK(changes[other].better == 0);
-      const std::vector<Change> sorted = compare_profiles(before, now);
+      const std::vector<FigureChange> sorted = compare_profiles(before, now);
       CHECK(std::is_sorted(sorted.begin(), sorted.end(),
-                           [](const Change& a, const Change& b) { return a.better < b.better; }));
+                           [](const FigureChange& a, const FigureChange& b) { return a.better < b.better; }));
       CHECK((better < 0 ? sorted.front() : sorted.back()).what == changes[i].what);  // of twins either
     }
     HardwareProfile lacks = before;

@@ -47,9 +47,9 @@ const std::vector<Figure>& figures() {
 }
 
 /// Those that moved.
-std::vector<Change> moved(const HardwareProfile& before, const HardwareProfile& now) {
-  std::vector<Change> changes = common_figures(before, now);
-  std::erase_if(changes, [](const Change& c) { return c.better == 0; });
+std::vector<FigureChange> moved(const HardwareProfile& before, const HardwareProfile& now) {
+  std::vector<FigureChange> changes = common_figures(before, now);
+  std::erase_if(changes, [](const FigureChange& c) { return c.better == 0; });
   return changes;
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("every figure is compared with its own kind, by its name, as a rate or
     HardwareProfile other = whole;
     double& value = figure.of(other);
     value *= 2;
-    const std::vector<Change> forth = moved(whole, other), back = moved(other, whole);
+    const std::vector<FigureChange> forth = moved(whole, other), back = moved(other, whole);
     REQUIRE(forth.size() == 1);
     REQUIRE(back.size() == 1);
     CHECK(forth[0].what == figure.what);
@@ -85,7 +85,7 @@ TEST_CASE("every figure is compared with its own kind, by its name, as a rate or
     CHECK(forth[0].better == doctest::Approx(slower ? -0.5 : 1));
     CHECK(back[0].better == doctest::Approx(slower ? 1 : -0.5));
     CHECK(forth[0].now / forth[0].before == doctest::Approx(figure.unit == "us" || !slower ? 2 : 0.5));
-    const std::vector<Change> sorted = compare_profiles(whole, other);
+    const std::vector<FigureChange> sorted = compare_profiles(whole, other);
     CHECK((slower ? sorted.front() : sorted.back()).what == figure.what);
   }
   for (std::size_t i = 0; i < std::size_t{kRates}; ++i) {  // rates: one that is missing is compared with nothing
@@ -103,7 +103,7 @@ TEST_CASE("a change counts from three per cent on, and from both spreads togethe
       HardwareProfile before = full_profile(), now = before;
       before.hbm.copy.spread = now.hbm.copy.spread = spread;
       now.hbm.copy.value *= 1 + more;
-      const std::vector<Change> changes = moved(before, now);
+      const std::vector<FigureChange> changes = moved(before, now);
       REQUIRE(changes.size() == 1);
       CHECK(changes[0].beyond_noise == (more > 0.03 && more > 2 * spread));
     }
@@ -124,7 +124,7 @@ TEST_CASE("GEMMs are compared at the largest shape that both profiles hold") {
         if (in_a && in_b && m * k > most) most = m * k, wanted = 2 * m * 512 * k / us / 1e6;
       }
     std::shuffle(a.gemm[0].grid.begin(), a.gemm[0].grid.end(), random);
-    const std::vector<Change> changes = common_figures(a, b);
+    const std::vector<FigureChange> changes = common_figures(a, b);
     REQUIRE(changes.size() == (most > 0 ? 1 : 0));
     if (most == 0) continue;
     CHECK(changes[0].before == doctest::Approx(wanted));
@@ -148,7 +148,7 @@ TEST_CASE("what is expected follows the data sheet's own numbers") {
     Cluster other = cluster;
     change(other);
     std::set<std::string> names;
-    for (const Change& c : moved(expected, expected_profile(like, other))) {
+    for (const FigureChange& c : moved(expected, expected_profile(like, other))) {
       CHECK(c.better > 0);
       CHECK(c.better < 1.01);
       names.insert(c.what);
@@ -175,7 +175,7 @@ TEST_CASE("what is expected follows the data sheet's own numbers") {
       if (what.starts_with("GEMM ")) seen.insert(what.substr(5, what.find(' ', 5) - 5));
     CHECK(seen == words);
   }
-  for (const Change& c : common_figures(expected, like))  // the sheet promises no more than its own peaks
+  for (const FigureChange& c : common_figures(expected, like))  // the sheet promises no more than its own peaks
     if (c.unit == "GB/s" && c.what.starts_with("GPU")) CHECK(c.before <= gpu.scale_up.value / 1e9);
 }
 

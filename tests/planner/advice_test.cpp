@@ -119,11 +119,12 @@ TEST_CASE("what does not fit is offered more room, the cheapest first") {
   problem.training.task = Task::FullFinetune;
   const auto plan = search(problem);
   REQUIRE_FALSE(plan.has_value());
-  const std::vector<std::string>& help = plan.error().front().help;
-  REQUIRE_FALSE(help.empty());
-  CHECK(help.size() <= 3);
+  const std::vector<Change>& changes = plan.error().front().changes;
+  REQUIRE_FALSE(changes.empty());
+  CHECK(changes.size() <= 3);
   const auto offers = [&](const char* words) {
-    return std::any_of(help.begin(), help.end(), [&](const std::string& line) { return line.find(words) == 0; });
+    return std::any_of(changes.begin(), changes.end(),
+                       [&](const Change& change) { return change.flags.find(words) == 0; });
   };
   CHECK(offers("--task lora"));
   Problem adapters = problem;
@@ -132,7 +133,7 @@ TEST_CASE("what does not fit is offered more room, the cheapest first") {
   problem.training.task = Task::Pretrain;
   const auto trained = search(problem);
   REQUIRE_FALSE(trained.has_value());
-  for (const std::string& line : trained.error().front().help) CHECK(line.find("--task") == std::string::npos);
+  for (const Change& change : trained.error().front().changes) CHECK(change.flags.find("--task") == std::string::npos);
 }
 
 TEST_CASE("fp16 is offered to who has no bf16 alone") {

@@ -199,9 +199,8 @@ TEST_CASE("adapters under FSDP alone are given or told a number of GPUs that has
       CHECK(plan->problem.gpus == 8);
       continue;
     }
-    const std::vector<std::string>& help = plan.error().front().help;
-    CHECK(std::any_of(help.begin(), help.end(),
-                      [](const std::string& line) { return line.find("--gpus 8") != std::string::npos; }));
+    const std::vector<Change>& changes = plan.error().front().changes;
+    CHECK(std::any_of(changes.begin(), changes.end(), [](const Change& change) { return change.flags == "--gpus 8"; }));
   }
 }
 

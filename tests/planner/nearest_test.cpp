@@ -37,8 +37,8 @@ TEST_CASE("too few GPUs: the suggested count works") {
   const Error& error = plan.error().front();
   CHECK(error.code == "no_layout");
   CHECK(error.message.find("llama3-70b needs") != std::string::npos);
-  REQUIRE_FALSE(error.help.empty());
-  const int gpus = suggested(error.help.front(), "--gpus");
+  REQUIRE_FALSE(error.changes.empty());
+  const int gpus = suggested(error.changes.front().flags, "--gpus");
   REQUIRE(gpus > 4);
   CHECK(search(llama_70b(gpus)).has_value());
   const auto half = search(llama_70b(gpus / 2));
@@ -98,7 +98,7 @@ TEST_CASE("two GPUs that share nothing of a job: one of them is offered") {
   problem.fixed.pp = 1;
   const Error error = explain_no_layout(problem, find_layouts(problem));
   bool one = false;
-  for (const std::string& line : error.help) one = one || suggested(line, "--gpus") == 1;
+  for (const Change& change : error.changes) one = one || suggested(change.flags, "--gpus") == 1;
   CHECK(one);
   problem.gpus = 1;
   CHECK(search(problem).has_value());
@@ -109,25 +109,21 @@ TEST_CASE("a fixed axis stands in the way: set it free") {
   problem.fixed.tp = 3;
   const auto plan = search(problem);
   REQUIRE_FALSE(plan.has_value());
-  REQUIRE_FALSE(plan.error().front().help.empty());
-  CHECK(plan.error().front().help.front().find("leave tp free") == 0);
+  REQUIRE_FALSE(plan.error().front().changes.empty());
+  CHECK(plan.error().front().changes.front().flags.find("leave tp free") == 0);
 }
 
-TEST_CASE("lines of suggestions stand below each other, with the GiB of each") {
+TEST_CASE("a suggestion says what to type, the layout, and the GiB of it and of the GPU") {
   std::mt19937 random(5);
   for (int round = 0; round < 100; ++round) {
     Layout layout{.tp = 1 << (random() % 4), .pp = 1 << (random() % 4), .dp = 1 << (random() % 8)};
     const std::string flags = "--gpus " + std::to_string(random() % 100'000);
     const double gib = static_cast<double>(random() % 100'000) / 100, has = static_cast<double>(random() % 1000);
-    const std::string line = suggestion_line(flags, layout, gib * RealBytes(1 << 30), has * RealBytes(1 << 30));
-    CAPTURE(line);
-    CHECK(line.starts_with(flags));
-    const std::string degrees = degrees_text(layout);
-    const std::size_t at = line.find(degrees);
-    REQUIRE(at == 21);  // below each other, whatever the flags
-    const std::string rest = line.substr(at + degrees.size());
-    CHECK(rest.starts_with("  "));
-    CHECK(std::stod(rest) == doctest::Approx(gib).epsilon(1e-9).scale(0.051 / 1e-9));
-    CHECK(std::stod(rest.substr(rest.find(" of ") + 4)) == doctest::Approx(has).epsilon(1e-9).scale(0.051 / 1e-9));
+    const Change change = suggested_change(flags, layout, gib * RealBytes(1 << 30), has * RealBytes(1 << 30));
+    CHECK(change.flags == flags);
+    CHECK(change.layout == degrees_text(layout));
+    CHECK(std::stod(change.memory) == doctest::Approx(gib).epsilon(1e-9).scale(0.051 / 1e-9));
+    CHECK(std::stod(change.memory.substr(change.memory.find(" of ") + 4)) ==
+          doctest::Approx(has).epsilon(1e-9).scale(0.051 / 1e-9));
   }
 }
