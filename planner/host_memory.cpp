@@ -21,19 +21,13 @@ RealBytes usable_host(const Problem& problem, bool at_risk) {
   return at_risk || problem.headroom.accept_risk ? memory : kHostShare * memory;
 }
 
-namespace {
-
-/// Where the memory of the nodes comes from; nullptr if the cluster states it, or nobody.
-const Input* said_of_hosts(const Problem& problem) {
-  const auto found = std::find_if(problem.inputs.begin(), problem.inputs.end(),
-                                  [](const Input& input) { return input.key == "host_memory"; });
-  return found == problem.inputs.end() ? nullptr : &*found;
+const Input* assumed_hosts(const Problem& problem) {
+  const Input* said = find_input(problem.inputs, "host_memory");
+  return said != nullptr && said->origin == Origin::Preset ? said : nullptr;
 }
 
-}  // namespace
-
 Cluster with_stated_hosts(Cluster cluster, const Problem& problem) {
-  const Input* said = said_of_hosts(problem);
+  const Input* said = find_input(problem.inputs, "host_memory");
   if (said != nullptr && said->origin != Origin::Preset) cluster.host_memory = problem.cluster.host_memory;
   return cluster;
 }
@@ -78,8 +72,7 @@ std::vector<Note> notes_of_need(const Problem& problem, const Estimate& estimate
 std::vector<Note> host_notes(const Problem& problem, const Estimate& estimate) {
   if (estimate.host.value <= 0) return {};
   std::vector<Note> notes = notes_of_need(problem, estimate);
-  const Input* said = said_of_hosts(problem);
-  if (said != nullptr && said->origin == Origin::Preset)
+  if (const Input* said = assumed_hosts(problem))
     notes.push_back({"host_memory_assumed", fmt::format("nodes are taken to have {} of memory, as {} has: "
                                                         "`--host-memory` states another amount",
                                                         said->value, said->where)});

@@ -20,6 +20,10 @@ inline constexpr double kMostUnstatedHost = 4 * kTiB;
 /// Switches that leave something there.
 inline constexpr SwitchMask kHostSwitches = kSwitchOptimizer | kSwitchActivations | kSwitchWeights;
 
+/// The memory of nodes of which only the kind of GPU is stated, taken from a cluster preset; null if somebody states it
+/// or nothing does.
+[[nodiscard]] const Input* assumed_hosts(const Problem& problem);
+
 /// What a plan may leave in the memory of one node; where the cluster does not state how much it has, infinity, or what
 /// any server has if a search chose to leave something there. At risk all of it.
 [[nodiscard]] RealBytes usable_host(const Problem& problem, bool at_risk);

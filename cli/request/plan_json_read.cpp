@@ -266,12 +266,6 @@ std::vector<Input> read_inputs(const JsonFields& fields) {
 
 }  // namespace
 
-const Input* find_input(const std::vector<Input>& inputs, std::string_view key) {
-  for (const Input& input : inputs)
-    if (input.key == key) return &input;
-  return nullptr;
-}
-
 Result<bool> check_schema(const JsonSource& source, std::string_view schema) {
   Errors errors;
   const JsonFields root(source, errors);

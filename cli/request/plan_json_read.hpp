@@ -26,9 +26,6 @@ struct EarlierPlan {
   Estimate best{};
 };
 
-/// nullptr if the plan names no such input.
-[[nodiscard]] const Input* find_input(const std::vector<Input>& inputs, std::string_view key);
-
 /// Strict: every key of schema plan/1 that is asked for must be there and make sense; all mistakes at once. Another
 /// schema is an error of its own, code `wrong_schema`. Keys that are not known may have been added since and are left.
 [[nodiscard]] Result<EarlierPlan> read_plan_json(std::string text, std::string file);

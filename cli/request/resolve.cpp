@@ -17,6 +17,7 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/parameters.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
@@ -343,8 +344,10 @@ Result<Problem> resolve_problem(const Asked& asked) {
   judge_words(draft);
   check_ranks(draft);
   if (!draft.errors.empty()) return fail(std::move(draft.errors));
-  if (asked.strict)
+  if (asked.strict) {
     if (Errors errors = unsettled(draft.problem); !errors.empty()) return fail(std::move(errors));
+    if (assumed_hosts(draft.problem) != nullptr) draft.problem.free_switches &= ~kHostSwitches;  // a guess, too
+  }
   return std::move(draft.problem);
 }
 

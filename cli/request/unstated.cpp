@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/host_memory.hpp"
+
 namespace plan {
 namespace {
 
@@ -71,8 +73,8 @@ std::vector<std::string> unstated_lines(const std::vector<Input>& inputs, const 
 
 std::string job_text(const std::vector<Input>& inputs) {
   const auto value = [&](std::string_view key) {
-    const auto found = std::find_if(inputs.begin(), inputs.end(), [&](const Input& i) { return i.key == key; });
-    return found == inputs.end() ? std::string() : found->value;
+    const Input* found = find_input(inputs, key);
+    return found == nullptr ? std::string() : found->value;
   };
   std::string out = value("model");
   const std::string gpus = value("gpus"), gpu = value("gpu");
@@ -86,7 +88,10 @@ std::string job_text(const std::vector<Input>& inputs) {
 
 Errors unsettled(const Problem& problem) {
   Errors errors;
-  if (const std::vector<Unstated> facts = part(problem.inputs, true); !facts.empty()) {
+  std::vector<Unstated> facts = part(problem.inputs, true);
+  if (const Input* hosts = assumed_hosts(problem); hosts != nullptr && problem.training.offload.any())
+    facts.push_back({hosts->key, hosts->value, origin_text(*hosts), true});
+  if (!facts.empty()) {
     Error error{"not_stated", "the answer hangs on what nobody stated: " + listed_by_origin(facts)};
     error.help.emplace_back("state it with flags or in the files, or leave `--strict` out");
     errors.push_back(std::move(error));

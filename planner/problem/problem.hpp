@@ -49,6 +49,13 @@ struct Input {
   bool guessed = false;  ///< nobody stated it, and no framework's default decides it
 };
 
+/// Null if none has the key.
+[[nodiscard]] inline const Input* find_input(const std::vector<Input>& inputs, std::string_view key) {
+  for (const Input& input : inputs)
+    if (input.key == key) return &input;
+  return nullptr;
+}
+
 /// Something the reader must know to judge the numbers. `code` is stable, `text` is for people.
 struct Note {
   std::string code;

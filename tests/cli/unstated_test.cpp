@@ -13,6 +13,7 @@
 #include "cli/request/plan_json_read.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
+#include "planner/host_memory.hpp"
 #include "temporary_folder.hpp"
 
 namespace plan {
@@ -47,6 +48,14 @@ TEST_CASE("a preset's batch and the usual cluster are guesses, and --strict refu
   CHECK(refused.error().front().code == "not_stated");
   args.seq = "8192", args.global_batch = "1024", args.precision = "bf16", args.optimizer = "adam";
   args.task = "pretrain", args.gpu = "h100-sxm";
+  const Result<Problem> settled = resolve_problem(args);
+  REQUIRE(settled);
+  CHECK((settled->free_switches & kHostSwitches) == 0);  // nobody states what memory the nodes have
+  args.offload = "optimizer";
+  const Result<Problem> hosts = resolve_problem(args);
+  REQUIRE_FALSE(hosts);
+  CHECK(hosts.error().front().message.find("host_memory") != std::string::npos);
+  args.host_memory = "2TiB";
   CHECK(resolve_problem(args));
 }
 
