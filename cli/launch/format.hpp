@@ -98,8 +98,9 @@ struct LaunchFormat {
   Writes* write;
   Recognises* recognise;
   Reads* read;
-  /// What the tool trains otherwise than its framework's row says; null: nothing.
-  void (*trains)(Training&) = nullptr;
+  /// What the tool does otherwise than its framework's row says, of the training and of the layouts that it has words
+  /// for: set where nobody fixed it. Null: nothing.
+  void (*settle)(Problem&) = nullptr;
   bool meshes = false;      ///< several kinds of GPU are a process mesh each
   bool checkpoint = false;  ///< its files name the model's checkpoint and do not describe its layers
 };

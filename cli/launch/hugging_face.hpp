@@ -27,6 +27,11 @@ inline constexpr std::string_view kUlysses[] = {"args.sequence_parallel_size", "
 /// torchtune keeps weights, gradients and states in the one format of `dtype`.
 void train_as_torchtune(Training& training);
 
+/// Leaves to the search what these tools have words for, as their writers say: adapters that are whole; of torchtune
+/// FSDP2 over all ranks, with nothing on the host.
+void settle_axolotl(Problem& problem);
+void settle_torchtune(Problem& problem);
+
 /// What a trainer around the Trainer depends on.
 struct TrainerChoice {
   std::string_view deepspeed;  ///< file for `deepspeed`; empty: none

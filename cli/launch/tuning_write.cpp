@@ -94,6 +94,20 @@ void hugging_face::train_as_torchtune(Training& training) {
   training.moment1_bytes = training.moment2_bytes = 2;
 }
 
+void hugging_face::settle_axolotl(Problem& problem) {
+  if (problem.training.adapters() && !problem.fixed.tp) problem.fixed.tp = 1;
+}
+
+void hugging_face::settle_torchtune(Problem& problem) {
+  train_as_torchtune(problem.training);
+  settle_axolotl(problem);
+  Fixed& fixed = problem.fixed;
+  if (!fixed.cp) fixed.cp = 1;
+  if (!fixed.zero) fixed.zero = 3;
+  if (!fixed.shard) fixed.shard = 0;
+  problem.free_switches = 0;
+}
+
 Result<std::vector<LaunchFile>> write_axolotl(const Plan& plan, const EmitOptions& options) {
   if (const Result<bool> fits = tuned_as_planned(plan, options, "axolotl"); !fits) return tl::unexpected(fits.error());
   const Layout& l = plan.best.layout;
