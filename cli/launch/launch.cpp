@@ -277,11 +277,10 @@ void tell_of_other_count(const LaunchFacts& facts, LaunchJob& job) {
   if (facts.total > 0 || started == 0 || job.gpus == 0 || job.gpus == started) return;
   // As many nodes as the job takes, where nobody states them.
   if (!facts.one_node.empty() && job.gpus % facts.gpus_per_node == 0) return;
-  const auto stated =
-      std::find_if(job.inputs.begin(), job.inputs.end(), [](const Input& input) { return input.key == "gpus"; });
+  const Input* stated = find_input(job.inputs, "gpus");
   unused(job, "not_used",
          fmt::format("{}: {} GPUs are started there: counted are the {} of {}", facts.gpus_where, started, job.gpus,
-                     stated == job.inputs.end() ? job.format : stated->where));
+                     stated == nullptr ? job.format : stated->where));
 }
 
 /// What the files say that the layout does not show.
