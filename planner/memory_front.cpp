@@ -1,6 +1,8 @@
 // Some points of the front of memory against step time. Tested by tests/planner/search_test.cpp.
 #include "planner/memory_front.hpp"
 
+#include <algorithm>
+
 #include "planner/search.hpp"
 
 namespace plan {
@@ -23,6 +25,18 @@ std::vector<Estimate> memory_front(const Problem& problem, int most_points) {
     limited.cluster.gpu.memory = round_bytes(kStep * static_cast<double>(next.peak_high.value));
     front.push_back(std::move(next));
   }
+  return front;
+}
+
+std::vector<Estimate> with_point(std::vector<Estimate> front, const Estimate& point) {
+  const auto beats = [](const Estimate& a, const Estimate& b) {
+    return a.step_time <= b.step_time && a.peak <= b.peak;
+  };
+  if (std::any_of(front.begin(), front.end(), [&](const Estimate& other) { return beats(other, point); })) return front;
+  std::erase_if(front, [&](const Estimate& other) { return beats(point, other); });
+  const auto slower = std::find_if(front.begin(), front.end(),
+                                   [&](const Estimate& other) { return other.step_time > point.step_time; });
+  front.insert(slower, point);
   return front;
 }
 

@@ -66,7 +66,8 @@ int run_plan(const Args& args, Streams& streams) {
   problem->more_alternatives = larger_clusters;
   Result<Plan> plan = search_with_progress(*problem, streams);
   if (!plan) return report_errors(plan.error(), streams);
-  if (args.format == "html" && plan->front.empty()) plan->front = memory_front(plan->problem, kFrontPoints);
+  if (args.format == "html" && plan->front.empty())
+    plan->front = with_point(memory_front(plan->problem, kFrontPoints), plan->best);
   add_launch_notes(*plan);
   if (plan->best.runs.empty()) plan->thumbs = broken_rules_of_thumb(plan->problem, plan->best, run->tokens);
   plan->starved = starved(*problem, *plan);

@@ -319,6 +319,18 @@ TEST_CASE("searches under ever less memory give points of the whole front") {
   for (int i = 0; i < 30; ++i) {
     Problem problem = oracle::random_problem(random, 32);
     const std::vector<Estimate> some = memory_front(problem, 6);
+    for (const Estimate& point : some) {  // one that lies between two of them joins, one that is beaten does not
+      Estimate between = point, worse = point;
+      between.peak = Bytes(point.peak.value - 1), between.step_time = 1.0001 * point.step_time;
+      worse.peak = Bytes(point.peak.value + 1);
+      const std::vector<Estimate> more = with_point(some, between);
+      CHECK(more.size() == some.size() + 1);
+      CHECK(std::is_sorted(more.begin(), more.end(), [](const Estimate& a, const Estimate& b) {
+        return a.step_time < b.step_time && a.peak > b.peak;
+      }));
+      CHECK(with_point(some, worse).size() == some.size());
+      CHECK(with_point(with_point({}, worse), point).size() == 1);
+    }
     problem.pareto = true;
     const SearchResult whole = find_layouts(problem);
     CHECK(some.empty() == whole.front.members().empty());
