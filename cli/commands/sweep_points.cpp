@@ -74,7 +74,8 @@ SweptPlan plan_at(const SweepQuestion& point, Problem problem, const RunOptions&
   return out;
 }
 
-/// Why the layout of one point is not the next one's: the rule that it breaks there, its memory, or its time.
+/// Why the layout of one point is not the next one's: the rule that it breaks there, its memory, its time, or that
+/// of two as good as equally fast plan recommends the plainer one.
 std::string why_not(const Plan& here, Layout old, int old_gpus) {
   const int world = old.world();
   if (here.problem.gpus != old_gpus && static_cast<std::int64_t>(old.dp) * here.problem.gpus % world == 0)
@@ -85,8 +86,10 @@ std::string why_not(const Plan& here, Layout old, int old_gpus) {
   const Estimate e = estimate(here.problem, old);
   if (e.peak > usable_memory(here.problem, false))
     return fmt::format("the old one needs {} of {} GiB", gib(e.peak), gib(e.capacity));
-  const double slower = e.step_time / here.best.step_time - 1;
-  std::string text = fmt::format("the old one is {:.1f} % slower", 100 * slower);
+  const double percent = 100 * (e.step_time / here.best.step_time - 1);
+  if (std::abs(percent) < 0.05) return "the old one, as fast, is less plain";
+  if (percent < 0) return fmt::format("the old one, {:.1f} % faster, is less plain", -percent);
+  std::string text = fmt::format("the old one is {:.1f} % slower", percent);
   const std::vector<TermDelta> deltas = against(here.best, e);
   for (std::size_t i = 0; i < deltas.size() && i < 2; ++i)
     text += fmt::format("{} {} {} s", i == 0 ? ":" : ",", deltas[i].term, signed_number(deltas[i].delta.value, 2));

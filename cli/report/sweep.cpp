@@ -249,7 +249,7 @@ std::string sweep_html(const PlanSweep& sweep) {
       const std::string text = label(sweep, p);
       const double x = axis.numeric ? axis.values[p.at.back()].number : static_cast<double>(p.at.back() + 1);
       plot.points.push_back({x, value(*p.plan), static_cast<int>(i / series % 9), text + ": " + degrees(*p.plan),
-                             axis.numeric && p.at.back() + 1 < series ? "" : text, false});
+                             axis.numeric && (sweep.axes.size() == 1 || p.at.back() + 1 < series) ? "" : text, false});
     }
     plot.joined = sweep.axes.size() == 1 && axis.numeric ? static_cast<int>(plot.points.size()) : 0;
     return svg_plot(plot);
