@@ -24,7 +24,7 @@ std::string Map::path_of(std::string_view key) const {
 }
 
 const Node* Map::get(std::string_view key, Need need) {
-  known_.emplace_back(key);
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.emplace_back(key);
   if (silent_) return nullptr;
   for (std::size_t i = 0; i + 1 < node_->items.size(); i += 2) {
     if (node_->items[i].text != key) continue;
@@ -119,15 +119,16 @@ std::vector<std::pair<const Node*, const Node*>> Map::entries() {
   return all;
 }
 
-void Map::finish() {
+void Map::finish(const Meaning& meaning) {
   if (silent_) return;
   for (std::size_t i = 0; i + 1 < node_->items.size(); i += 2) {
     const Node& key = node_->items[i];
     if (std::find(known_.begin(), known_.end(), key.text) != known_.end()) continue;
-    const std::string near = nearest_name(key.text, known_);
-    reader_->error(key, "unknown_key", fmt::format("unknown key `{}`", printable(path_of(key.text))),
-                   {near.empty() ? fmt::format("keys here: {}", fmt::join(known_, ", "))
-                                 : fmt::format("a key with a similar name exists: `{}`", near)});
+    std::vector<std::string> help = meaning ? meaning(key, node_->items[i + 1]) : std::vector<std::string>{};
+    if (const std::string near = nearest_name(key.text, known_); help.empty())
+      help.push_back(near.empty() ? fmt::format("keys here: {}", fmt::join(known_, ", "))
+                                  : fmt::format("a key with a similar name exists: `{}`", near));
+    reader_->error(key, "unknown_key", fmt::format("unknown key `{}`", printable(path_of(key.text))), std::move(help));
   }
 }
 

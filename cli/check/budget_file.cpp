@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/check/budget_keys.hpp"
 #include "cli/check/limit_text.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
@@ -86,6 +87,8 @@ class BudgetReader {
   std::vector<BudgetJob> jobs(yaml::Map& root, const BudgetJob& defaults);
   /// One job, or one for each file that its `each` matches.
   void expand(BudgetJob job, std::vector<BudgetJob>& out);
+  /// What keys that no budget has mean in it.
+  yaml::Map::Meaning meanings(const yaml::Map& map, const BudgetJob& job) const;
 
  private:
   void words(yaml::Map& map, BudgetJob& job);
@@ -229,6 +232,13 @@ void BudgetReader::expand(BudgetJob job, std::vector<BudgetJob>& out) {
   }
 }
 
+yaml::Map::Meaning BudgetReader::meanings(const yaml::Map& map, const BudgetJob& job) const {
+  return [&map, &job](const yaml::Node& key, const yaml::Node&) {
+    const auto layout = job.words.find("layout");
+    return meant_keys(key.text, map.node().items, layout == job.words.end() ? "" : layout->second.text);
+  };
+}
+
 std::vector<BudgetJob> BudgetReader::jobs(yaml::Map& root, const BudgetJob& defaults) {
   std::vector<BudgetJob> out;
   const std::vector<const yaml::Node*> items = root.list("jobs");
@@ -241,7 +251,7 @@ std::vector<BudgetJob> BudgetReader::jobs(yaml::Map& root, const BudgetJob& defa
     std::string name;
     const bool named = map.text("name", name);
     BudgetJob one = job(map, std::move(start));
-    map.finish();
+    map.finish(meanings(map, one));
     one.name = name;
     if (named && std::any_of(out.begin(), out.end(), [&](const BudgetJob& o) { return o.name == name; }))
       reader_.error(*map.get("name"), "given_twice", fmt::format("two jobs are named `{}`", yaml::printable(name)));
@@ -298,7 +308,7 @@ Result<BudgetFile> read_budget_text(std::string text, const std::string& path) {
     file.jobs = budget.jobs(root, only);
   else
     budget.expand(only, file.jobs);
-  root.finish();
+  root.finish(budget.meanings(root, only));
   Errors errors = reader.take();
   errors.insert(errors.end(), budget.errors.begin(), budget.errors.end());
   std::stable_sort(errors.begin(), errors.end(),

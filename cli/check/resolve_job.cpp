@@ -2,11 +2,9 @@
 // mean the same; mistakes are then spelt as the budget's keys. Tested by tests/cli/check_test.cpp.
 #include <fmt/core.h>
 
-#include <algorithm>
-
+#include "cli/check/budget_keys.hpp"
 #include "cli/check/check.hpp"
 #include "cli/launch/launch.hpp"
-#include "cli/request/flag_words.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
 #include "planner/rules/complete_layout.hpp"
@@ -47,27 +45,10 @@ Asked asked_of_job(const BudgetJob& job, const Args& typed) {
   return asked;
 }
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-}
-
-/// "write `--gpus 16384`; see `plan --help`" as it is written in a budget: "write `gpus: 16384`". Of a launch file only
-/// what helps, and of that only words that no framework has.
-void spell_as_keys(std::string& text, bool of_launch_file) {
-  constexpr std::string_view kOurs[] = {"gpus", "gpu", "cluster", "layout", "framework"};
-  for (const std::string_view key : job_words()) {
-    if (of_launch_file && std::find(std::begin(kOurs), std::end(kOurs), key) == std::end(kOurs)) continue;
-    const std::string flag = "--" + folded(key);
-    replace_all(text, flag + "`", std::string(key) + "`");
-    replace_all(text, flag + " ", std::string(key) + ": ");
-  }
-  replace_all(text, "; see `plan --help`", "");
-}
-
 Error in_budget(Error error, const BudgetJob& job) {
-  if (!error.of_launch_file) spell_as_keys(error.message, false);
-  for (std::string& help : error.help) spell_as_keys(help, error.of_launch_file);
+  if (!error.of_launch_file) error.message = spelt_as_keys(error.message);
+  for (std::string& help : error.help) help = spelt_as_keys(help, error.of_launch_file);
+  for (Change& change : error.changes) change.flags = spelt_as_keys(change.flags);
   const bool missing = error.code == "missing_flag";
   if (missing && !job.from.empty()) {
     error.message += fmt::format(": neither the budget nor `{}` states it", job.from.front().text);

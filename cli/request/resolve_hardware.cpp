@@ -39,10 +39,8 @@ void refuse_slice(Draft& draft, std::string what, std::string help, std::initial
 
 void missing(Draft& draft, std::string_view key, const char* example) {
   if (draft.asked.find(key) != nullptr) return;
-  draft.errors.push_back({"missing_flag",
-                          fmt::format("`--{}` is missing", key),
-                          {},
-                          {fmt::format("write `--{} {}`; see `plan --help`", key, example)}});
+  draft.errors.push_back(
+      {"missing_flag", fmt::format("`--{}` is missing", key), {}, {fmt::format("write `--{} {}`", key, example)}});
 }
 
 void resolve_gpus(Draft& draft) {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "check_files.hpp"
+#include "cli/check/budget_keys.hpp"
 
 using namespace plan;
 
@@ -101,4 +102,45 @@ TEST_CASE("the caret stands under the value that lacks its unit") {
     CHECK(place.text.substr(static_cast<std::size_t>(place.column) - 1, static_cast<std::size_t>(place.length)) ==
           "6.5");
   }
+}
+
+TEST_CASE("keys of other tools are told as the keys of a budget, which reads them when they are pasted") {
+  const checks::Folder folder;
+  const struct {
+    const char *keys, *meant;
+  } kOthers[] = {{"tp: 8", "layout: tp8"},
+                 {"tensor_parallel_size: 2, pipeline_parallel: 4", "layout: tp2,pp4"},
+                 {"micro_batch: 2", "layout: micro-batch2"},
+                 {"layout: tp2, dp: 4", "layout: tp2,dp4"},
+                 {"zero_stage: 3", "layout: zero3"},
+                 {"nnodes: 8, gpus_per_node: 4", "gpus: 32"},
+                 {"seq_length: 8192", "seq: 8192"},
+                 {"batch_size: 64", "global_batch: 64"},
+                 {"lora_r: 8", "lora_rank: 8"},
+                 {"bf16: true", "precision: bf16"}};
+  for (const auto& [keys, meant] : kOthers) {
+    CAPTURE(keys);
+    folder.write("b.yaml", std::string("budget: 1\njobs:\n  - {name: a, model: 8b, ") + keys + "}\n");
+    const Result<BudgetFile> file = read_budget_file("b.yaml");
+    REQUIRE(!file);
+    for (const Error& error : file.error()) {
+      CHECK(error.code == "unknown_key");
+      REQUIRE(!error.help.empty());
+      CHECK(error.help.front() == std::string("write `") + meant + "`");
+    }
+    CHECK_MESSAGE(mistakes(folder, "budget: 1\nmodel: 8b\n" + std::string(meant) + "\n").empty(), meant);
+  }
+  CHECK(mistakes(folder, "budget: 1\nmodel: 8b\ngpus: 8\ncolour: red\n") ==
+        std::vector<std::string>{"4: unknown key `colour`"});
+}
+
+TEST_CASE("sentences about flags say keys, but for command lines and for what another tool calls so") {
+  CHECK(spelt_as_keys("write `--gpus 64 --seq 8192`, not `--gpus`") == "write `gpus: 64 seq: 8192`, not `gpus`");
+  CHECK(spelt_as_keys("`plan sweep --gpus 8,16`, or --host-memory 2TiB") ==
+        "`plan sweep --gpus 8,16`, or host_memory: 2TiB");
+  CHECK(spelt_as_keys("`--nnodes 4` of `--global-batch`") == "`--nnodes 4` of `global_batch`");
+  CHECK(spelt_as_keys("`--seq-length 8`, `--gpus 8`, `--precision bf16`", true) ==
+        "`--seq-length 8`, `gpus: 8`, `--precision bf16`");
+  CHECK(spelt_as_keys("") == "");
+  CHECK(spelt_as_keys("--") == "--");
 }
