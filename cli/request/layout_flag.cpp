@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/request/flag_words.hpp"
+#include "cli/request/layout_spacing.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
@@ -324,41 +325,22 @@ Result<std::vector<StageStrategy>> read_stages(std::string_view text) {
   return stages;
 }
 
-std::string between_commas(std::string_view text) {
-  constexpr std::string_view kBetween = "-x/+_;|.&";
-  const auto is = [](char c, int (*kind)(int)) { return kind(static_cast<unsigned char>(c)) != 0; };
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool ends = i > 0 && is(text[i - 1], std::isdigit);  // of an item's number
-    const std::size_t next = ends ? std::min(text.find_first_not_of(kBetween, i), text.size()) : i;
-    if (ends && next < text.size() && is(text[next], std::isalpha)) {
-      out += ',';
-      i = next;
-    }
-    out += text[i];
-  }
-  return out;
-}
-
 namespace {
 
-/// As a report prints axes: `TP 8  CP 2 (ring)  PP 16 (vp 8)` is `tp8,cp2,ring,pp16,vp8`.
-std::string without_blanks(std::string_view text) {
-  constexpr std::string_view kBetween = " ()";
-  const std::string low = lowered(std::string(text));
-  std::string out;
-  for (const std::string_view item : split(low, ",")) {
-    std::string last;
-    for (std::size_t at = 0; (at = item.find_first_not_of(kBetween, at)) != std::string_view::npos;) {
-      const std::size_t end = std::min(item.find_first_of(kBetween, at), item.size());
-      const std::string_view word = item.substr(at, end - at);
-      const bool number = word.find_first_not_of("0123456789") == std::string_view::npos;
-      const bool axis = !last.empty() && last.find_first_not_of("abcdefghijklmnopqrstuvwxyz-_") == std::string::npos;
-      if (!out.empty() && !(number && axis)) out += ',';
-      out += word, last = word, at = end;
-    }
+/// Of a list with an axis twice, that its two layouts are compared: without what stands last of the axis, and without
+/// what stands first of it.
+std::string said_of_both(std::string_view words, std::string_view axis) {
+  std::string first, last;
+  bool met = false;
+  const std::vector<std::string_view> parts = split(words, ",");
+  const auto of_axis = [&](std::string_view part) { return known_item(part).name == axis; };
+  for (const std::string_view part : parts) {
+    const bool earlier = of_axis(part) && !met, later = of_axis(part) && met;
+    met |= earlier;
+    if (!later) first += fmt::format("{}{}", first.empty() ? "" : ",", part);
+    if (!earlier) last += fmt::format("{}{}", last.empty() ? "" : ",", part);
   }
-  return out;
+  return fmt::format("two layouts are compared: `plan compare {} {}`", first, last);
 }
 
 }  // namespace
@@ -375,7 +357,10 @@ Result<Fixed> read_layout(std::string_view text) {
     const Result<bool> read = read_item(part, item, fixed);
     keep_errors(errors, read);
     if (std::find(seen.begin(), seen.end(), axis) != seen.end())
-      errors.push_back({"given_twice", fmt::format("`{}` is given twice in `--layout`", axis), {}, {"write it once"}});
+      errors.push_back({"given_twice",
+                        fmt::format("`{}` is given twice in `--layout`", axis),
+                        {},
+                        {"write it once", said_of_both(words, axis)}});
     seen.push_back(axis);
   }
   if (seen.empty()) errors.push_back({"missing_value", "`--layout` names no axis", {}, {"write `--layout tp8,pp16`"}});

@@ -11,9 +11,6 @@ namespace plan {
 /// Reads `--layout tp8,pp16,schedule=1f1b,recompute=full,sp`. Every mistake at once.
 [[nodiscard]] Result<Fixed> read_layout(std::string_view text);
 
-/// `tp8-pp4`, `tp8xpp4`, `tp8/pp4` and `tp8pp4` with commas between the axes.
-[[nodiscard]] std::string between_commas(std::string_view text);
-
 /// `none`, `full`, `full-4`, `uniform-2`, `core_attn+mlp`.
 [[nodiscard]] Result<Recompute> read_recompute(std::string_view text);
 

@@ -14,8 +14,12 @@
 #include "cli/request/choice_words.hpp"
 #include "cli/request/command_table.hpp"
 #include "cli/request/flag_meanings.hpp"
+#include "cli/request/layout_flag.hpp"
 #include "cli/request/leftovers.hpp"
 #include "cli/request/sweep_axes.hpp"
+#include "cli/terminal/offload_flag.hpp"
+#include "cli/terminal/overlap_words.hpp"
+#include "cli/terminal/state_formats.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -97,6 +101,20 @@ Result<std::string> read_choices(std::string_view flag, std::string_view text) {
   return all;
 }
 
+/// What to write instead of a flag's several values: one list of them, or the command that takes several.
+Words instead_of_several(std::string_view flag, const Words& typed) {
+  const std::string list = fmt::format("{}", fmt::join(typed, ","));
+  if (flag == "--layout")
+    if (const Result<Fixed> layout = read_layout(list); !layout && layout.error().front().code == "given_twice")
+      return layout.error().front().help;
+  if ((flag == "--layout" && read_layout(list)) || (flag == "--offload" && read_offload(list)) ||
+      (flag == "--overlap" && read_overlap(list)) || (flag == "--state-formats" && read_state_formats(list)))
+    return {fmt::format("write `{} {}`", flag, list)};
+  Words help{"write it once"};
+  if (std::string swept = swept_instead(flag, list); !swept.empty()) help.push_back(std::move(swept));
+  return help;
+}
+
 void fill(const Option& option, const Words& typed, Args& args, Errors& errors) {
   if (typed.empty()) return;
   if (option.values != nullptr) {
@@ -108,7 +126,7 @@ void fill(const Option& option, const Words& typed, Args& args, Errors& errors) 
     errors.push_back({"given_twice",
                       fmt::format("`{}` is given {} times: {}", option.flag, typed.size(), fmt::join(typed, ", ")),
                       {},
-                      {"write it once"}});
+                      instead_of_several(option.flag, typed)});
     return;
   }
   if (option.value == &Args::list) {  // the command of that name judges its word

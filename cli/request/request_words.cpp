@@ -98,9 +98,7 @@ struct Reading {
   void refuse(std::string_view key, const Word& word, Errors found) {
     std::string flag = fmt::format("--{}", key);
     std::replace(flag.begin(), flag.end(), '_', '-');
-    if (const std::string swept = swept_instead(flag, word.text); !swept.empty() && word.place.file.empty())
-      found.front().help = {swept};
-    add_errors(found, word, errors);
+    add_errors(word.place.file.empty() ? swept_errors(flag, word.text, std::move(found)) : found, word, errors);
   }
 
   /// The field from the word of its key, if there is one: `read` makes a value of the text, `print` a text of the

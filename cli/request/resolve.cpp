@@ -10,6 +10,7 @@
 #include "cli/request/draft.hpp"
 #include "cli/request/plan_json_read.hpp"
 #include "cli/request/releases.hpp"
+#include "cli/request/sweep_axes.hpp"
 #include "cli/request/switches.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
@@ -86,6 +87,8 @@ void resolve_batch(Draft& draft) {
       if (draft.problem.training.seq > 0) {
         if (const Result<std::int64_t> read = read_global_batch(stated->value.text, draft.problem.training.seq))
           batch = *read;
+        else if (const Word* word = draft.asked.find("global_batch"); word != nullptr && word->place.file.empty())
+          draft.refuse_all(swept_errors("--global-batch", word->text, read.error()), {"global_batch"});
         else
           draft.refuse_all(read.error(), {"global_batch"});
       }

@@ -6,6 +6,7 @@
 
 #include "cli/request/draft.hpp"
 #include "cli/request/layout_flag.hpp"
+#include "cli/request/layout_spacing.hpp"
 #include "cli/terminal/format.hpp"
 #include "formulas/torus.hpp"
 #include "planner/problem/axes.hpp"

@@ -201,11 +201,19 @@ std::string swept_instead(std::string_view flag, const std::string& text) {
   const auto* row =
       std::find_if(std::begin(kFlags), std::end(kFlags), [&](const SweptFlag& r) { return flag == r.flag; });
   if (row == std::end(kFlags) || row->factors || row->nodes) return {};
-  if (!row->names && without_separators(text)) return {};  // one number
   const std::string meant = row->names || is_swept(*row, text) ? text : meant_values(text, false);
   if (meant.empty() || !is_swept(*row, meant)) return {};
   if (!row->names && !read_sweep_values(std::string(flag), meant, false)) return {};
   return fmt::format("several values are swept: `plan sweep {} {}`", flag, meant);
+}
+
+Errors swept_errors(std::string_view flag, const std::string& text, Errors found) {
+  std::string swept = swept_instead(flag, text);
+  if (swept.empty()) return found;
+  if (!without_separators(text))
+    return {{"bad_value", fmt::format("`{}` takes one value here, got `{}`", flag, text), {}, {std::move(swept)}}};
+  found.front().help.push_back(std::move(swept));
+  return found;
 }
 
 Result<std::vector<SweepAxis>> sweep_axes(const Args& args) {

@@ -39,6 +39,10 @@ struct SweepQuestion {
 /// What to type where a command takes one value of a flag and several stand there; empty if they are none that sweep.
 [[nodiscard]] std::string swept_instead(std::string_view flag, const std::string& text);
 
+/// The mistakes of a flag's value, where it may be several values: that they are swept. What may be one number as well,
+/// `64,128`, is told both.
+[[nodiscard]] Errors swept_errors(std::string_view flag, const std::string& text, Errors found);
+
 /// The axes that were typed with more than one value; an error without any, or with more than 256 points.
 [[nodiscard]] Result<std::vector<SweepAxis>> sweep_axes(const Args& args);
 

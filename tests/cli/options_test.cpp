@@ -60,6 +60,28 @@ TEST_CASE("one error for each mistake") {
   CHECK(parse_arguments({"--modle", "a", "--gpsu", "3"}).error().size() == 2);
 }
 
+TEST_CASE("several values of a flag are told as one list, or as the command that takes them, which does") {
+  const auto help = [](const std::string& flag, const std::string& a, const std::string& b) {
+    const auto args = parse_arguments({"--model", "8b", flag, a, flag, b});
+    REQUIRE_FALSE(args);
+    CHECK(args.error().front().code == "given_twice");
+    return args.error().front().help;
+  };
+  using Help = std::vector<std::string>;
+  CHECK(help("--layout", "tp2", "pp4,zero1") == Help{"write `--layout tp2,pp4,zero1`"});
+  CHECK(help("--offload", "optimizer", "parameters") == Help{"write `--offload optimizer,parameters`"});
+  CHECK(help("--state-formats", "grads=bf16", "moments=bf16") ==
+        Help{"write `--state-formats grads=bf16,moments=bf16`"});
+  CHECK(help("--seq", "4096", "8192").back() == "several values are swept: `plan sweep --seq 4096,8192`");
+  CHECK(help("--gpu", "h100-sxm", "b200").back() == "several values are swept: `plan sweep --gpu h100-sxm,b200`");
+  CHECK(help("--headroom", "5%", "10%") == Help{"write it once"});
+  CHECK(help("--layout", "tp2,pp2", "tp4") ==
+        Help{"write it once", "two layouts are compared: `plan compare tp2,pp2 pp2,tp4`"});
+  const auto compared = parse_arguments({"compare", "tp2,pp2", "pp2,tp4", "--model", "8b", "--gpus", "64"});
+  REQUIRE(compared);
+  CHECK(compared->words == std::vector<std::string>{"tp2,pp2", "pp2,tp4"});
+}
+
 TEST_CASE("a word without a flag is told the flag that its neighbours leave open") {
   const auto help = [](const std::vector<std::string>& words) { return parse_arguments(words).error()[0].help[0]; };
   CHECK(help({"405b", "--gpus", "64"}) == "a model is named with a flag: `--model 405b`");

@@ -80,6 +80,29 @@ TEST_CASE("GPUs as people and drivers write them are told what to write") {
         "drivers give that name to `mi300x`");
 }
 
+TEST_CASE("what may be one number or two is told as both, what can only be one as one") {
+  const auto help = [](const std::vector<std::string>& words) {
+    const Result<Problem> problem = resolve(words);
+    REQUIRE_FALSE(problem);
+    CHECK(problem.error().size() == 1);
+    REQUIRE_FALSE(problem.error().front().help.empty());
+    return problem.error().front().help;
+  };
+  using Help = std::vector<std::string>;
+  for (const char* flag : {"--gpus", "--global-batch", "--seq"}) {
+    const std::string name = flag;
+    const auto asked = [&](const char* text) {
+      std::vector<std::string> words{"--model", "8b", flag, text};
+      if (name != "--gpus") words.insert(words.end(), {"--gpus", "8"});
+      return help(words);
+    };
+    CHECK(asked("64,128") ==
+          Help{"write `" + name + " 64128`", "several values are swept: `plan sweep " + name + " 64,128`"});
+    CHECK(asked("1,024") == Help{"write `" + name + " 1024`"});
+    CHECK(asked("8,16").front() == "several values are swept: `plan sweep " + name + " 8,16`");
+  }
+}
+
 TEST_CASE("missing and conflicting flags") {
   CHECK(resolve({}).error().size() == 2);
   CHECK(resolve({"--model", "8b", "--gpus", "8", "--gpu", "h100", "--cluster", "dgx-h100"}).error()[0].code ==
