@@ -144,7 +144,7 @@ TEST_CASE("an unknown name suggests the nearest") {
   CHECK(error.help[1] == "any other by its checkpoint's configuration: `--model path/to/config.json`");
   CHECK(error.help[2] == "list all with `plan list models`, or give a file: --model ./mine.yaml");
   // A version or a size is no slip of another.
-  for (const char* other : {"mistralai/Mistral-Large-3", "microsoft/phi-5", "llama3-80x", "gpt-4"}) {
+  for (const char* other : {"mistralai/Mistral-Large-5", "microsoft/phi-5", "llama3-80x", "gpt-4"}) {
     CAPTURE(other);
     const auto unknown = plan::load_model(other, plan::kEmbeddedOnly);
     REQUIRE_FALSE(unknown.has_value());
