@@ -310,6 +310,7 @@ const std::vector<ModelFamily>& expert_families() {
       {"gpt_oss", build_gpt_oss},
       {"granitemoe", build_granite_moe},
       {"granitemoeshared", build_granite_moe},
+      {"hunyuan", build_hunyuan_moe},  // what Hunyuan-A13B calls itself
       {"hunyuan_v1_moe", build_hunyuan_moe},
       {"minimax_m2", build_minimax_m2},
       {"mixtral", build_mixtral},

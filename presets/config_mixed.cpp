@@ -62,7 +62,7 @@ LatentShape read_latent_shape(JsonConfig& c) {
   return a;
 }
 
-/// DeepSeek-V2, V3, V3.2, Kimi K2, Moonlight, GLM-4.7-Flash, GLM-5.
+/// DeepSeek-V2, V3, V3.2, Kimi K2, Moonlight, GLM-4.7-Flash, GLM-5, Mistral Small 4.
 void build_latent(JsonConfig& c, ModelBuilder& out) {
   read_common(c, out.model, false);
   Layer layer;
@@ -189,7 +189,7 @@ Layer nemotron_h_layer(JsonConfig& c, const Model& m, char letter) {
   } else if (letter == 'M') {
     layer.mixer = Mixer::Mamba2;
     layer.mamba = {c.size({"mamba_num_heads"}, 1, 1e5), c.size({"mamba_head_dim"}, 1, 1e5),
-                   c.size({"n_groups"}, 1, 1e5), c.size({"ssm_state_size"}, 1, 1e5),
+                   c.size({"n_groups"}, 1, 1e5), c.size({"ssm_state_size", "mamba_d_state"}, 1, 1e5),
                    c.size_or({"conv_kernel"}, 4, 1, 1e3)};
   } else if (letter == '-') {
     layer.ffn = Ffn::Dense;
@@ -243,19 +243,11 @@ void build_nemotron_h(JsonConfig& c, ModelBuilder& out) {
 
 const std::vector<ModelFamily>& mixed_families() {
   static const std::vector<ModelFamily> kFamilies = {
-      {"deepseek_v2", build_latent},
-      {"deepseek_v3", build_latent},
-      {"deepseek_v32", build_latent},
-      {"glm4_moe_lite", build_latent},
-      {"glm_moe_dsa", build_latent},
-      {"granitemoehybrid", build_granite_hybrid},
-      {"kimi_k2", build_latent},
-      {"llama4", build_llama4},
-      {"llama4_text", build_llama4},
-      {"nemotron_h", build_nemotron_h},
-      {"qwen3_5_moe_text", build_qwen3_next},
-      {"qwen3_5_text", build_qwen3_next},
-      {"qwen3_next", build_qwen3_next},
+      {"deepseek_v2", build_latent},      {"deepseek_v3", build_latent},    {"deepseek_v32", build_latent},
+      {"glm4_moe_lite", build_latent},    {"glm_moe_dsa", build_latent},    {"granitemoehybrid", build_granite_hybrid},
+      {"kimi_k2", build_latent},          {"llama4", build_llama4},         {"llama4_text", build_llama4},
+      {"mistral4", build_latent},         {"nemotron_h", build_nemotron_h}, {"qwen3_5_moe_text", build_qwen3_next},
+      {"qwen3_5_text", build_qwen3_next}, {"qwen3_next", build_qwen3_next},
   };
   return kFamilies;
 }

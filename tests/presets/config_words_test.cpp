@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "formulas/parameters.hpp"
 #include "presets/config_json.hpp"
+#include "presets/store.hpp"
 
 namespace {
 
@@ -186,4 +188,48 @@ TEST_CASE("Llama 4's mixtures are where its lists say") {
   CHECK(chunked->kinds[static_cast<std::size_t>(chunked->layers[1])].attention.window == 0);
   llama4["layer_types"][1] = "sliding_attention";
   CHECK_FALSE(read(llama4).has_value());
+}
+
+TEST_CASE("configs as their publishers wrote them give the model that their names find") {
+  const json hunyuan = {{"model_type", "hunyuan"},
+                        {"hidden_size", 4096},
+                        {"intermediate_size", 3072},
+                        {"num_hidden_layers", 32},
+                        {"num_attention_heads", 32},
+                        {"num_key_value_heads", 8},
+                        {"attention_head_dim", 128},
+                        {"vocab_size", 128167},
+                        {"num_experts", 64},
+                        {"tie_word_embeddings", true},
+                        {"use_qk_norm", true},
+                        {"use_cla", false},
+                        {"cla_share_factor", 2},
+                        {"use_mla", false},
+                        {"kv_lora_rank", nullptr},
+                        {"use_mixed_mlp_moe", true},
+                        {"moe_layer_num_skipped", 0},
+                        {"moe_topk", std::vector<int>(32, 8)},
+                        {"num_shared_expert", std::vector<int>(32, 1)},
+                        {"moe_intermediate_size", std::vector<int>(32, 3072)}};
+  const json mistral4 = {{"model_type", "mistral4"},    {"hidden_size", 4096},        {"intermediate_size", 12288},
+                         {"num_hidden_layers", 36},     {"num_attention_heads", 32},  {"num_key_value_heads", 32},
+                         {"vocab_size", 131072},        {"first_k_dense_replace", 0}, {"kv_lora_rank", 256},
+                         {"q_lora_rank", 1024},         {"qk_nope_head_dim", 64},     {"qk_rope_head_dim", 64},
+                         {"qk_head_dim", 128},          {"v_head_dim", 128},          {"n_routed_experts", 128},
+                         {"n_shared_experts", 1},       {"num_experts_per_tok", 4},   {"moe_intermediate_size", 2048},
+                         {"tie_word_embeddings", false}};
+  for (const auto& [config, name] :
+       {std::pair{hunyuan, "tencent/Hunyuan-A13B-Instruct"}, {mistral4, "mistralai/Mistral-Small-4-119B-2603"}}) {
+    const auto read = plan::read_config_json(config.dump(), "config.json");
+    const auto preset = plan::load_model(name, plan::StoreOptions{});
+    REQUIRE(read.has_value());
+    REQUIRE(preset.has_value());
+    CHECK(plan::model_parameters(*read).total == plan::model_parameters(preset->value).total);
+    CHECK(plan::model_parameters(*read).active == plan::model_parameters(preset->value).active);
+  }
+  json shares = hunyuan;
+  shares["use_cla"] = true;
+  const auto refused = plan::read_config_json(shares.dump(), "config.json");
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().front().message.find("share keys and values") != std::string::npos);
 }
