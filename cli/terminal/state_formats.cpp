@@ -4,11 +4,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
+#include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -26,18 +29,19 @@ constexpr NumberFormat kKept[] = {{"bf16", 2}, {"fp8", 1}};
 
 struct FormattedState {
   std::string_view name;
+  std::string_view others;  ///< what libraries and people call it
   std::span<const NumberFormat> formats;
   std::vector<std::optional<double> StateFormats::*> members;
 };
 
 const std::vector<FormattedState>& states() {
   static const std::vector<FormattedState> rows = {
-      {"grads", kGradients, {&StateFormats::gradients}},
-      {"master", kMasters, {&StateFormats::master}},
-      {"moments", kMoments, {&StateFormats::moment1, &StateFormats::moment2}},
-      {"moment1", kMoments, {&StateFormats::moment1}},
-      {"moment2", kMoments, {&StateFormats::moment2}},
-      {"kept", kKept, {&StateFormats::kept}}};
+      {"grads", "grad gradient gradients main-grads", kGradients, {&StateFormats::gradients}},
+      {"master", "masters master-weights main-params", kMasters, {&StateFormats::master}},
+      {"moments", "moment optimizer-states", kMoments, {&StateFormats::moment1, &StateFormats::moment2}},
+      {"moment1", "exp-avg first-moment moment-1 m", kMoments, {&StateFormats::moment1}},
+      {"moment2", "exp-avg-sq second-moment moment-2 v", kMoments, {&StateFormats::moment2}},
+      {"kept", "", kKept, {&StateFormats::kept}}};
   return rows;
 }
 
@@ -45,6 +49,23 @@ std::string formats_of(const FormattedState& state) {
   std::vector<std::string_view> words;
   for (const NumberFormat& format : state.formats) words.push_back(format.word);
   return fmt::format("{}", fmt::join(words, ", "));
+}
+
+/// A format without what libraries write around it: `torch.bfloat16` and `BF16` are bf16.
+std::string bare(std::string_view format) {
+  std::string word = lowered(std::string(trim(format)));
+  if (const std::size_t dot = word.rfind('.'); dot != std::string::npos) word.erase(0, dot + 1);
+  if (word.starts_with("bfloat")) word.replace(0, 6, "bf");
+  if (word.starts_with("float")) word.replace(0, 5, "fp");
+  return word;
+}
+
+/// `exp_avg_dtype` without the noun behind it, in small letters with hyphens.
+std::string plain_name(std::string_view name) {
+  std::string word = lowered(std::string(trim(name)));
+  std::replace(word.begin(), word.end(), '_', '-');
+  if (word.ends_with("-dtype")) word.erase(word.size() - 6);
+  return word;
 }
 
 Error unknown_state(std::string_view word) {
@@ -58,15 +79,15 @@ Error unknown_state(std::string_view word) {
 
 Result<bool> read_part(std::string_view part, StateFormats& out) {
   const std::size_t equals = part.find('=');
-  const std::string_view name = part.substr(0, equals);
-  const std::string_view word = equals == std::string_view::npos ? std::string_view{} : part.substr(equals + 1);
+  const std::string name = plain_name(part.substr(0, equals));
+  const std::string word = equals == std::string_view::npos ? std::string() : bare(part.substr(equals + 1));
   for (const FormattedState& state : states()) {
-    if (state.name != name) continue;
+    if (state.name != name && !among_words(state.others, name)) continue;
     for (const NumberFormat& format : state.formats) {
       if (format.word != word) continue;
       for (const auto member : state.members) {
         if (out.*member && *(out.*member) != format.bytes)
-          return fail({"conflicting_values", fmt::format("`--state-formats` gives `{}` twice", name), {}, {}});
+          return fail({"conflicting_values", fmt::format("`--state-formats` gives `{}` twice", state.name), {}, {}});
         out.*member = format.bytes;
       }
       return true;
@@ -74,9 +95,9 @@ Result<bool> read_part(std::string_view part, StateFormats& out) {
     return fail({"unknown_value",
                  fmt::format("`--state-formats {}` is no format of it", part),
                  {},
-                 {fmt::format("write `{}=` with one of {}", name, formats_of(state))}});
+                 {fmt::format("write `{}=` with one of {}", state.name, formats_of(state))}});
   }
-  return fail(unknown_state(name));
+  return fail(unknown_state(part.substr(0, equals)));
 }
 
 std::string_view word_of(std::span<const NumberFormat> formats, double bytes) {

@@ -5,6 +5,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace plan {
 
@@ -36,13 +38,41 @@ TEST_CASE("every mistake in --state-formats is told at once") {
     return all;
   };
   CHECK(codes("") == "unknown_value ");
-  CHECK(codes("gradients=bf16,master=bf16") == "unknown_value unknown_value ");
+  CHECK(codes("residuals=bf16,master=bf16") == "unknown_value unknown_value ");
   CHECK(codes("moments") == "unknown_value ");
   CHECK(codes("kept=fp32") == "unknown_value ");
   CHECK(codes("moments=fp16") == "unknown_value ");  // no word of the optimizer's that differs from bf16 in bytes
   CHECK(codes("moments=bf16,moment1=fp8") == "conflicting_values ");
   CHECK(codes("grads=bf16,grads=bf16").empty());
-  CHECK(read_state_formats("grad=bf16").error().front().help.front() == "the nearest is `grads`");
+  CHECK(read_state_formats("gards=bf16").error().front().help.front() == "the nearest is `grads`");
+  CHECK(read_state_formats("exp_avg=fp16").error().front().help.front() ==
+        "write `moment1=` with one of fp32, bf16, fp8");
+}
+
+TEST_CASE("states and formats by the names that libraries give them are the same") {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> states = {
+      {"grads", {"grad", "gradients", "Gradients", "main_grads", "main-grads-dtype"}},
+      {"master", {"master_weights", "main-params-dtype"}},
+      {"moment1", {"exp_avg", "exp-avg-dtype", "first_moment"}},
+      {"moment2", {"exp_avg_sq", "exp-avg-sq-dtype", "second_moment"}},
+      {"moments", {"moment"}}};
+  const std::vector<std::pair<std::string, std::vector<std::string>>> formats = {
+      {"fp32", {"float32", "FP32", "torch.float32"}},
+      {"bf16", {"bfloat16", "BF16", "torch.bfloat16", "jnp.bfloat16"}},
+      {"fp16", {"float16", "torch.float16"}},
+      {"fp8", {"float8", "FP8"}}};
+  const auto told = [](const std::string& text) {
+    const Result<StateFormats> read = read_state_formats(text);
+    Training training;
+    if (read) read->apply(training);
+    return read ? state_formats_text(training) + "." : read.error().front().help.back();
+  };
+  for (const auto& [state, names] : states)
+    for (const auto& [format, words] : formats) {
+      const std::string usual = told(state + "=" + format);
+      for (const std::string& word : words) CHECK(told(state + "=" + word) == usual);
+      for (const std::string& name : names) CHECK(told(name + " = " + words.front()) == usual);
+    }
 }
 
 }  // namespace plan
