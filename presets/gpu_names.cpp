@@ -56,4 +56,25 @@ std::vector<std::string> gpus_of_make(std::string_view word, const std::vector<P
   return found;
 }
 
+std::vector<std::string> gpus_of_stem(std::string_view word, const std::vector<PresetEntry>& entries) {
+  const auto plain = [](std::string_view name) {
+    std::string letters;
+    for (const char c : name)
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0) letters += lower_case(c);
+    return letters;
+  };
+  const std::string stem = plain(word);
+  std::vector<std::string> found;
+  if (stem.empty() || std::isdigit(static_cast<unsigned char>(stem.back())) == 0) return found;
+  const auto continues = [&](std::string_view name) {
+    const std::string whole = plain(name);
+    return whole.size() == stem.size() + 1 && whole.starts_with(stem) &&
+           std::isalpha(static_cast<unsigned char>(whole.back())) != 0;
+  };
+  for (const PresetEntry& entry : entries)
+    if (continues(entry.name) || std::any_of(entry.aliases.begin(), entry.aliases.end(), continues))
+      found.push_back(entry.name);
+  return found;
+}
+
 }  // namespace plan

@@ -15,4 +15,7 @@ namespace plan {
 /// GPUs of an architecture or of a vendor: `hopper`, `amd`.
 [[nodiscard]] std::vector<std::string> gpus_of_make(std::string_view word, const std::vector<PresetEntry>& entries);
 
+/// GPUs that tell each other apart by a letter behind `word`: tpu-v5e and tpu-v5p of `TPU v5`.
+[[nodiscard]] std::vector<std::string> gpus_of_stem(std::string_view word, const std::vector<PresetEntry>& entries);
+
 }  // namespace plan

@@ -155,7 +155,7 @@ std::string numbers_of(std::string_view name) {
     const bool digit = (c >= '0' && c <= '9') || c == '.';
     if (digit || (!numbers.empty() && numbers.back() != ' ')) numbers += digit ? c : ' ';
   }
-  for (const std::string_view size : {"mini", "small", "medium", "large"})
+  for (const std::string_view size : {"nano", "tiny", "mini", "micro", "small", "medium", "large"})
     if (lowered(std::string(name)).find(size) != std::string::npos) numbers += size;
   return numbers;
 }
@@ -194,7 +194,9 @@ Error unknown(PresetKind kind, std::string_view word, const StoreOptions& option
   const std::string parts = kind == PresetKind::Gpu ? gpu_of_parts(word, entries) : "";
   const std::string sheet = kind == PresetKind::Gpu ? preset_of_device(word, 0, options) : "";
   std::string near = parts == sheet ? "" : parts;  // a driver's name is said to be one
-  if (parts.empty() && lacking == nullptr && !rented) near = nearest_of(kind, word, names);
+  const std::vector<std::string> stem =
+      kind == PresetKind::Gpu ? gpus_of_stem(word, entries) : std::vector<std::string>{};
+  if (parts.empty() && lacking == nullptr && !rented && stem.size() < 2) near = nearest_of(kind, word, names);
   const std::vector<std::string> holding = names_with(word, entries);
   const std::vector<std::string> family =
       kind == PresetKind::Model && lacking == nullptr ? relatives(word, entries) : std::vector<std::string>{};
@@ -203,6 +205,8 @@ Error unknown(PresetKind kind, std::string_view word, const StoreOptions& option
         fmt::format("models of its family, the nearest in size first: `{}`", fmt::join(family, "`, `")));
   else if (!holding.empty())
     error.help.push_back(fmt::format("with `{}` in its name: {}", word, fmt::join(holding, ", ")));
+  else if (stem.size() > 1)
+    error.help.push_back(fmt::format("that is one of `{}`: write which", fmt::join(stem, "`, `")));
   else if (!near.empty())
     error.help.push_back(fmt::format("a {} with a similar name exists: `{}`", w.noun, near));
   if (near.empty() && holding.empty() && !sheet.empty())

@@ -298,6 +298,8 @@ TEST_CASE("a GPU by its make, or with another memory than any, is answered with 
     CHECK(refusal(typed).find("a100-sxm-40gb") == std::string::npos);
   }
   CHECK(refusal("A100-48G").find("similar name") == std::string::npos);
+  for (const char* typed : {"tpu-v5", "TPU v5", "v5"})
+    CHECK(refusal(typed).find("one of `tpu-v5e`, `tpu-v5p`: write which") != std::string::npos);
 }
 
 TEST_CASE("what a run may cost is no budget of checks") {
