@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "cli/request/gpu_words.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
@@ -47,6 +48,13 @@ std::size_t end_of_number(std::string_view item) {
   return behind < times ? blank : times;
 }
 
+/// A noun where the kind of GPU belongs: `16xgpu`, `2xnodes`.
+std::optional<Error> names_no_kind(std::string_view item, std::int64_t gpus, std::string_view kind,
+                                   const StoreOptions& store) {
+  const std::optional<WordedCount> meant = worded_count(fmt::format("{} {}", gpus, kind), "", store);
+  return meant ? std::optional(refused_words(item, *meant, false)) : std::nullopt;
+}
+
 Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
   const std::size_t times = end_of_number(item);
   const bool counted = !item.empty() && std::isdigit(static_cast<unsigned char>(item.front())) != 0;
@@ -57,11 +65,15 @@ Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
   const std::string_view kind = trim(item.substr(times + 1));
   if (const std::size_t end = std::min(kind.find_first_not_of("0123456789"), kind.size());
       end > 0 && (end == kind.size() || kind[end] == 'x'))
-    if (const Result<std::int64_t> each = read_count("--gpus", kind.substr(0, end), 1, kMostRanks / *gpus); each)
+    if (const Result<std::int64_t> each = read_count("--gpus", kind.substr(0, end), 1, kMostRanks / *gpus); each) {
+      if (const auto error = names_no_kind(item, *gpus * *each, trim(kind.substr(end), "x "), store); error)
+        return fail(*error);
       return fail({"bad_value",
                    fmt::format("`--gpus` counts GPUs and not nodes: `{}`", item),
                    {},
                    {fmt::format("write `--gpus {}{}`", *gpus * *each, kind.substr(end))}});
+    }
+  if (const auto error = names_no_kind(item, *gpus, kind, store); error) return fail(*error);
   Result<Found<Cluster>> found = load_cluster_of_gpu(kind, store);
   if (!found) {
     Result<Found<Cluster>> cluster = load_cluster(kind, store);

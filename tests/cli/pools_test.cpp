@@ -103,6 +103,17 @@ TEST_CASE("words that several kinds of GPU cannot have are refused") {
   refused(pool_job({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2,dp1/tp4,pp2"}), "16");
 }
 
+TEST_CASE("a noun where the kind of GPU belongs is answered with the number alone") {
+  for (const auto& [word, gpus] :
+       {std::pair{"16xgpu", "16"}, {"16xGPUs", "16"}, {"16 x cards", "16"}, {"2x8xgpu", "16"}, {"2xnodes", "16"}}) {
+    CAPTURE(std::string(word));
+    const Ran ran = run({"--model", "8b", "--gpus", word});
+    CHECK(ran.status == 2);
+    CHECK(ran.err.find(std::string("write `--gpus ") + gpus + "`") != std::string::npos);
+    CHECK(ran.err.find("unknown GPU") == std::string::npos);
+  }
+}
+
 TEST_CASE("the report on several kinds of GPU fits eighty columns, whether they hold the job or not") {
   for (const char* gpus :
        {"64xh100-sxm,64xa100-sxm-80gb", "8xa100-sxm-80gb,8xh100-sxm", "1024xa100-sxm-80gb,2048xh100-sxm"})
