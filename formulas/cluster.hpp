@@ -90,6 +90,7 @@ enum class Architecture {
   Ada,
   Hopper,
   Blackwell,
+  RtxBlackwell,  ///< GeForce and RTX PRO, compute capability 12.0
   Cdna2,
   Cdna3,
   Cdna4,
@@ -114,7 +115,8 @@ enum class CollectiveLibrary { Unknown, Nccl, Rccl, Hccl, Xla, Neuron };
     case Architecture::Ampere:
     case Architecture::Ada:
     case Architecture::Hopper:
-    case Architecture::Blackwell: return "nvidia";
+    case Architecture::Blackwell:
+    case Architecture::RtxBlackwell: return "nvidia";
     case Architecture::Cdna2:
     case Architecture::Cdna3:
     case Architecture::Cdna4: return "amd";

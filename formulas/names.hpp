@@ -56,13 +56,25 @@ inline constexpr Named<Precision> kPrecisionNames[] = {
 inline constexpr Named<DType> kDTypeNames[] = {
     {DType::Fp32, "fp32"}, {DType::Fp16, "fp16"}, {DType::Bf16, "bf16"}, {DType::Fp8, "fp8"}, {DType::Fp4, "fp4"}};
 
-inline constexpr Named<Architecture> kArchitectureNames[] = {
-    {Architecture::Volta, "volta"},    {Architecture::Turing, "turing"},  {Architecture::Ampere, "ampere"},
-    {Architecture::Ada, "ada"},        {Architecture::Hopper, "hopper"},  {Architecture::Blackwell, "blackwell"},
-    {Architecture::Cdna2, "cdna2"},    {Architecture::Cdna3, "cdna3"},    {Architecture::Cdna4, "cdna4"},
-    {Architecture::Gaudi2, "gaudi2"},  {Architecture::Gaudi3, "gaudi3"},  {Architecture::TpuV3, "tpu-v3"},
-    {Architecture::TpuV4, "tpu-v4"},   {Architecture::TpuV5e, "tpu-v5e"}, {Architecture::TpuV5p, "tpu-v5p"},
-    {Architecture::TpuV6e, "tpu-v6e"}, {Architecture::TpuV7, "tpu-v7"},   {Architecture::NeuronV3, "neuron-v3"}};
+inline constexpr Named<Architecture> kArchitectureNames[] = {{Architecture::Volta, "volta"},
+                                                             {Architecture::Turing, "turing"},
+                                                             {Architecture::Ampere, "ampere"},
+                                                             {Architecture::Ada, "ada"},
+                                                             {Architecture::Hopper, "hopper"},
+                                                             {Architecture::Blackwell, "blackwell"},
+                                                             {Architecture::RtxBlackwell, "rtx-blackwell"},
+                                                             {Architecture::Cdna2, "cdna2"},
+                                                             {Architecture::Cdna3, "cdna3"},
+                                                             {Architecture::Cdna4, "cdna4"},
+                                                             {Architecture::Gaudi2, "gaudi2"},
+                                                             {Architecture::Gaudi3, "gaudi3"},
+                                                             {Architecture::TpuV3, "tpu-v3"},
+                                                             {Architecture::TpuV4, "tpu-v4"},
+                                                             {Architecture::TpuV5e, "tpu-v5e"},
+                                                             {Architecture::TpuV5p, "tpu-v5p"},
+                                                             {Architecture::TpuV6e, "tpu-v6e"},
+                                                             {Architecture::TpuV7, "tpu-v7"},
+                                                             {Architecture::NeuronV3, "neuron-v3"}};
 
 inline constexpr Named<CollectiveLibrary> kCollectiveLibraryNames[] = {{CollectiveLibrary::Nccl, "nccl"},
                                                                        {CollectiveLibrary::Rccl, "rccl"},

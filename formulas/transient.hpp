@@ -100,6 +100,7 @@ struct LinearShapes {
     case Architecture::TpuV7:
     case Architecture::NeuronV3: return GpuGeneration::Hopper;
     case Architecture::Blackwell:
+    case Architecture::RtxBlackwell:
     case Architecture::Cdna4: return GpuGeneration::Blackwell;
   }
   return GpuGeneration::Ampere;

@@ -44,7 +44,8 @@ bool fuses_attention(const Stack& stack, const Gpu& gpu) {
 }
 
 bool sends_once_a_node(const Gpu& gpu) {
-  return gpu.architecture == Architecture::Hopper || gpu.architecture == Architecture::Blackwell;
+  return gpu.architecture == Architecture::Hopper || gpu.architecture == Architecture::Blackwell ||
+         gpu.architecture == Architecture::RtxBlackwell;
 }
 
 bool drops_stated(const Problem& problem, const FrameworkRow& row) {

@@ -15,6 +15,13 @@ bool megatron_schedule(Schedule schedule) {
   return schedule == Schedule::OneFOneB || schedule == Schedule::Interleaved;
 }
 
+/// TransformerEngine's check_recipe_support (pytorch/quantization.py at 001597e9062a) by compute capability: blocks of
+/// fp8 from 9.0 on, mxfp8 from 10.0 on and below 12.0, whose GEMMs lack a layout.
+bool has_recipe(Architecture architecture, Precision precision) {
+  if (precision == Precision::Fp8Blockwise) return architecture != Architecture::Ada;
+  return precision != Precision::Mxfp8 || architecture != Architecture::RtxBlackwell;
+}
+
 bool sparse(const Layer& kind) { return kind.mixer == Mixer::Latent && kind.latent.index_heads > 0; }
 
 /// Elements that TransformerEngine's narrow GEMMs want the last dimension to be a multiple of; 1 for 16 bits.
@@ -41,6 +48,9 @@ bool pipeline_outermost(const Layout& l) { return l.order == AxisOrder::Pipeline
 constexpr Rule kMegatronRules[] = {
     {"megatron_model", "Megatron builds the model's layers", Level::Grid, kMegatron,
      [](const Problem& p, const Layout&) { return p.built || megatron_lacks(p.model).empty(); }},
+    {"megatron_precision", "TransformerEngine has no fp8-blockwise on Ada and no mxfp8 on RTX Blackwell", Level::Grid,
+     kMegatron,
+     [](const Problem& p, const Layout&) { return has_recipe(p.cluster.gpu.architecture, p.training.precision); }},
     {"moe_tp_needs_sp", "experts under tp need sequence parallelism", Level::Experts, kMegatron,
      [](const Problem& p, const Layout& l) { return !p.model.moe() || l.tp == 1 || l.sequence_parallel; }},
     {"expert_biases", "experts with biases are whole on their ranks: etp 1", Level::Experts, kMegatron,
