@@ -80,7 +80,9 @@ void ask_others(RunnableSearch& found, const Problem& problem, const Extent& ext
     if (!named(row.framework) || (asked & framework_bit(row.framework)) != 0) continue;
     if (!runs_on(row, problem.cluster.gpu.vendor) || drops_stated(problem, row)) continue;
     RunnableSearch other{under(problem, row), {}};
-    other.result = find_layouts(other.problem, extent);
+    Extent any = extent;
+    any.if_any = true;
+    other.result = find_layouts(other.problem, any);
     judged += other.result.judged;
     if (answers_better(other, found)) found = std::move(other);
   }
@@ -94,7 +96,9 @@ RunnableSearch find_as_stated(const Problem& problem, const Extent& extent) {
   if (problem.framework != Framework::Any || !found.result.ranking.best().empty() || extent.certain) return found;
   RunnableSearch paper{problem, {}, true};
   paper.problem.framework = Framework::None;
-  paper.result = find_layouts(paper.problem, extent);
+  Extent any = extent;
+  any.if_any = true;
+  paper.result = find_layouts(paper.problem, any);
   const std::int64_t judged = found.judged + paper.result.judged;
   if (!paper.result.ranking.best().empty()) found = std::move(paper);
   found.judged = judged;
@@ -104,14 +108,20 @@ RunnableSearch find_as_stated(const Problem& problem, const Extent& extent) {
 }  // namespace
 
 RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
-  RunnableSearch found = find_as_stated(on_gpus(problem), extent);
+  const bool offloads = (problem.free_switches & kHostSwitches) != 0;
+  Extent first = extent;
+  first.if_any |= offloads;
+  RunnableSearch found = find_as_stated(on_gpus(problem), first);
   if (certain(found.result) && !found.nothing_runs) return found;
-  if ((problem.free_switches & kHostSwitches) == 0 || found.result.stats.legal == 0) return found;
-  Extent sure = extent;
+  if (!offloads || found.result.stats.legal == 0) return found;
+  Extent sure = first;
   sure.certain = true;
   RunnableSearch offloaded = find_as_stated(problem, sure);
   const std::int64_t judged = found.judged + offloaded.judged;
-  if (certain(offloaded.result) && !offloaded.nothing_runs) found = std::move(offloaded);
+  if (certain(offloaded.result) && !offloaded.nothing_runs)
+    found = std::move(offloaded);
+  else if (!extent.if_any && !extent.best_alone && found.result.ranking.best().empty())
+    found = find_as_stated(on_gpus(problem), extent);  // whoever reports that nothing fits counts what does not
   found.judged = judged;
   return found;
 }
@@ -179,8 +189,8 @@ RunnableSearch find_on_at_most(const Problem& problem) {
     Problem fewer = likely ? problem : one;
     fewer.gpus = gpus;
     // What may fit takes no place from what fits for certain.
-    RunnableSearch other =
-        none || found.result.at_risk ? find_runnable(fewer, likely ? Extent{} : kFirst) : find_faster(fewer, slowest);
+    RunnableSearch other = none || found.result.at_risk ? find_runnable(fewer, likely ? Extent{.if_any = true} : kFirst)
+                                                        : find_faster(fewer, slowest);
     if (other.result.ranking.best().empty() || !(fastest_step(other) < slowest)) continue;
     slowest = fastest_step(other), none = false, whole = likely;
     found = std::move(other);

@@ -341,39 +341,25 @@ const KeptLayers& FamilySearch::kept_of(const Layout& run) {
   return *kept_layers_;
 }
 
-const std::vector<ShardedMemory>& FamilySearch::least_states_of(const Layout& run, const ShardingList& shardings,
-                                                                int fewest) {
-  for (const StatesUnder& known : states_)
-    if (known.shardings == &shardings || known.shardings->all == shardings.all) return known.memory;
-  std::vector<ShardedMemory> least = least_states(problem_, run, shardings.all, fewest, memory_of(run));
-  return states_.emplace_back(StatesUnder{&shardings, std::move(least)}).memory;
-}
-
 /// The fullest rank holds at least the mean of what all hold.
 RealBytes FamilySearch::least_memory(const Layout& run, const ShardingList& shardings, const Costed& family,
                                      const LeastOfRun& of) {
   floors_.clear();
   if (!bounds_) return {};
-  const MemoryModel& memory = memory_of(run);
-  const std::vector<ShardedMemory>& states = least_states_of(run, shardings, family.fewest_layers);
-  const auto least_with = [&](const ActivityMemory& activity) {
-    RealBytes least = RealBytes::infinity();
-    for (const ShardedMemory& one : states) least = std::min(least, memory.least_total(one, activity));
-    return least;
-  };
+  const int fewest = family.fewest_layers;
+  const std::size_t states = least_states_of(run, shardings, fewest);
   // The model states alone may be too large, or leave too few choices to be fast: then activations need no look.
-  const RealBytes bare = least_with({});
+  const RealBytes bare = states_[states].bare;
   if (bare > capacity_ || hopeless(run, family.bound.any, bare, run_runs_on_)) return bare;
   if (least_activities_.empty())
-    least_activities_ = least_activities(problem_, run, recomputing_of(run).all, family.fewest_layers, kept_of(run),
-                                         memory, family.costs);
+    least_activities_ =
+        least_activities(problem_, run, recomputing_of(run).all, fewest, kept_of(run), memory_of(run), family.costs);
+  const std::vector<RealBytes>& peaks = least_peaks_of(states, of, fewest);
   RealBytes least = RealBytes::infinity();
-  for (const LeastActivity& under : least_activities_) {
-    const ActivityMemory activity = least_activity(under, of.vp, family.fewest_layers, of.flights);
-    if (kBelow * (bare + activity.activations) > capacity_) continue;  // as the states alone say
-    const RealBytes peak = least_with(activity);
-    least = std::min(least, peak);
-    if (peak <= capacity_) floors_.push_back({family.bound.of_run(run, of.micro_batches, of.steps, under.again), peak});
+  for (std::size_t i = 0; i < peaks.size(); ++i) {
+    least = std::min(least, peaks[i]);
+    if (peaks[i] > capacity_) continue;
+    floors_.push_back({family.bound.of_run(run, of.micro_batches, of.steps, least_activities_[i].again), peaks[i]});
   }
   return least;
 }

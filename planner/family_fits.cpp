@@ -34,6 +34,32 @@ std::size_t block_choices(const std::vector<Recompute>& recomputes) {
   return static_cast<std::size_t>(std::find_if(recomputes.begin(), recomputes.end(), together) - recomputes.begin());
 }
 
+std::size_t FamilySearch::least_states_of(const Layout& run, const ShardingList& shardings, int fewest) {
+  for (std::size_t i = 0; i < states_.size(); ++i)
+    if (states_[i].shardings == &shardings || states_[i].shardings->all == shardings.all) return i;
+  StatesUnder under{&shardings, least_states(problem_, run, shardings.all, fewest, memory_of(run))};
+  under.bare = RealBytes::infinity();
+  for (const ShardedMemory& one : under.memory) under.bare = std::min(under.bare, memory_->least_total(one, {}));
+  states_.push_back(std::move(under));
+  return states_.size() - 1;
+}
+
+const std::vector<RealBytes>& FamilySearch::least_peaks_of(std::size_t states, const LeastOfRun& of, int fewest) {
+  for (const PeaksUnder& known : peaks_)
+    if (known.states == states && known.vp == of.vp && known.flights == of.flights) return known.peaks;
+  const StatesUnder& under = states_[states];
+  PeaksUnder all{states, of.vp, of.flights, {}};
+  all.peaks.reserve(least_activities_.size());
+  for (const LeastActivity& one : least_activities_) {
+    const ActivityMemory activity = least_activity(one, of.vp, fewest, of.flights);
+    RealBytes least = RealBytes::infinity();
+    if (kBelow * (under.bare + activity.activations) <= capacity_)
+      for (const ShardedMemory& memory : under.memory) least = std::min(least, memory_->least_total(memory, activity));
+    all.peaks.push_back(least);
+  }
+  return peaks_.emplace_back(std::move(all)).peaks;
+}
+
 std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes) {
   lowest_.clear();
   const std::size_t modules = module_choices(recomputes), blocks = block_choices(recomputes);

@@ -36,7 +36,7 @@ void FamilySearch::search_family(const Costed& family) {
   evaluator_.reset(), memory_.reset();
   lists_.turn_to(family.layout), prices_.turn_to(family.layout), traffic_.turn_to(family.layout);
   straggling_ = family.bound.waits;
-  tables_.clear(), twins_.clear(), holdings_.clear(), states_.clear();
+  tables_.clear(), twins_.clear(), holdings_.clear(), states_.clear(), peaks_.clear();
   least_activities_.clear(), kept_layers_.reset();
   family_runs_on_ = wanted_;
   for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})

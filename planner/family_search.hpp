@@ -193,6 +193,15 @@ class FamilySearch {
   struct StatesUnder {
     const ShardingList* shardings = nullptr;
     std::vector<ShardedMemory> memory{};
+    RealBytes bare{};  ///< with no activations, the least of them
+  };
+  /// Peaks with each of the least activities; infinity where the GPU surely has too little. Schedules differ in what
+  /// they hold, and many of them hold the same.
+  struct PeaksUnder {
+    std::size_t states = 0;
+    int vp = 1;
+    double flights = 0;
+    std::vector<RealBytes> peaks{};
   };
 
   /// What became of a run without a look into it: the other order of its axes does equally well.
@@ -217,7 +226,9 @@ class FamilySearch {
   /// What some rank of every layout of a run takes at least, without placing layers. Finds the floors.
   RealBytes least_memory(const Layout& run, const ShardingList& shardings, const Costed& family, const LeastOfRun& of);
   LeastOfRun least_of(const Layout& run) const;
-  const std::vector<ShardedMemory>& least_states_of(const Layout& run, const ShardingList& shardings, int fewest);
+  /// Of the states that were met, those that these shardings leave.
+  std::size_t least_states_of(const Layout& run, const ShardingList& shardings, int fewest);
+  const std::vector<RealBytes>& least_peaks_of(std::size_t states, const LeastOfRun& of, int fewest);
   /// The family's own, made when first asked for.
   MemoryModel& memory_of(const Layout& run);
   /// Of any family, remembering what messages take.
@@ -289,6 +300,7 @@ class FamilySearch {
   PriceBook prices_{};
   LeastTraffic traffic_;
   std::vector<StatesUnder> states_{};
+  std::vector<PeaksUnder> peaks_{};
   std::vector<LeastActivity> least_activities_{};  ///< empty: not known yet
   std::optional<KeptLayers> kept_layers_{};
   /// Least times and memory of the run that was judged: each of its layouts that may fit takes no less than one of

@@ -39,8 +39,8 @@ std::vector<FamilySearch> searches_of(const Problem& problem, bool at_risk, bool
 
 /// Is nothing left in this family and in those behind it that the caller asked for? `divides`: some layout is legal.
 bool all_behind(const Problem& problem, const Extent& extent, const Costed& family, const Kept& kept, bool divides) {
+  if (family.costs == nullptr && divides && (extent.best_alone || extent.if_any)) return true;  // nothing of them fits
   if (!extent.best_alone) return false;
-  if (family.costs == nullptr && divides) return true;  // nothing of them fits
   if (problem.objective == Objective::Memory) return false;
   const Ranking& ranking = kept.ranking;
   return family.bound.any > extent.slowest || (ranking.full() && family.bound.any > ranking.last().score.step_time);
@@ -107,6 +107,7 @@ struct Progress {
   Tally tally{};
   SearchStats stats{};
   std::int64_t too_big = 0, judged = 0;
+  bool counts = false;  ///< what was left of families of which nothing can fit is counted now
 };
 
 /// Step of the slowest layout that still changes what is kept.
@@ -119,7 +120,7 @@ Seconds slowest_kept(const Kept& kept, const Extent& extent) {
 }
 
 /// Families in their order from one on, until nothing behind them is asked for or `end` is reached; the first that was
-/// not looked into.
+/// not looked into and may be yet.
 std::size_t search_families(Way& way, bool at_risk, bool bounds, const Extent& extent, Progress& progress,
                             std::size_t start = 0, std::size_t end = std::numeric_limits<std::size_t>::max()) {
   const std::vector<Costed>& families = way.families;
@@ -128,9 +129,11 @@ std::size_t search_families(Way& way, bool at_risk, bool bounds, const Extent& e
   const auto threads = static_cast<unsigned>(searches.size());
   while (start < std::min(end, families.size()) && progress.judged < extent.families) {
     const bool divides = progress.stats.fit + progress.stats.pruned + progress.too_big > 0;
-    if (all_behind(way.problem, extent, families[start], progress.kept, divides)) break;
     // Nobody counts how much slower the job would be with a switch on.
-    if (way.problem.switched != 0 && bounds && families[start].bound.any > slowest_kept(progress.kept, extent)) break;
+    if (way.problem.switched != 0 && bounds && !progress.counts &&
+        families[start].bound.any > slowest_kept(progress.kept, extent))
+      return families.size();
+    if (all_behind(way.problem, extent, families[start], progress.kept, divides)) break;
     const std::size_t count = std::min(batch_size(start), families.size() - start);
     std::vector<std::optional<FamilyOutcome>> outcomes(count);
     const std::vector<std::size_t> order = together(std::span(families).subspan(start, count));
@@ -220,7 +223,14 @@ std::optional<Candidate> plainest(const Searched& searched, const SearchResult& 
   return best;
 }
 
-SearchResult search_all(Way& base, bool at_risk, bool bounds, const Extent& extent) {
+/// Counts the layouts of the families that were left from `next[i]` on of each way because nothing of them can fit.
+void count_unfit(const std::vector<Way*>& ways, const std::vector<std::size_t>& next, bool at_risk, Extent extent,
+                 Progress& progress) {
+  extent.if_any = false, progress.counts = true;
+  for (std::size_t i = 0; i < ways.size(); ++i) search_families(*ways[i], at_risk, true, extent, progress, next[i]);
+}
+
+SearchResult search_all(Way& base, bool at_risk, bool bounds, Extent extent) {
   SearchResult found;
   Progress progress(base.problem);
   found.at_risk = at_risk;
@@ -228,24 +238,30 @@ SearchResult search_all(Way& base, bool at_risk, bool bounds, const Extent& exte
   const std::vector<SwitchMask> choices = switch_choices(base.problem);
   // What a switch makes faster leaves less to look at without it, once it is known what there is to beat.
   constexpr std::size_t kFirst = 128;
-  const bool apart = bounds && !choices.empty() && extent.families == Extent{}.families;
+  const bool all = extent.families == Extent{}.families;
+  const bool apart = bounds && !choices.empty() && all;
+  extent.if_any = extent.if_any && bounds && all && !extent.best_alone;
   std::size_t next = search_families(base, at_risk, bounds, extent, progress, 0, apart ? kFirst : base.families.size());
   const bool known = apart && progress.kept.ranking.full();
   if (!known) next = search_families(base, at_risk, bounds, extent, progress, next);
   std::vector<std::unique_ptr<Way>> others;
+  std::vector<Way*> ways = {&base};
+  std::vector<std::size_t> left = {next};
   for (const SwitchMask on : choices) {
     others.push_back(switched(base, on, slowest_kept(progress.kept, extent), bounds));
-    search_families(*others.back(), at_risk, bounds, extent, progress);
+    ways.push_back(others.back().get());
+    left.push_back(search_families(*ways.back(), at_risk, bounds, extent, progress));
   }
-  if (known) search_families(base, at_risk, bounds, extent, progress, next);
+  if (known) left.front() = search_families(base, at_risk, bounds, extent, progress, next);
   Kept& kept = progress.kept;
+  if (extent.if_any && !kept.ranking.best().empty()) count_unfit(ways, left, at_risk, extent, progress);
   if (!kept.ranking.best().empty()) found.paper = std::move(kept.paper);
   found.ranking = std::move(kept.ranking), found.front = std::move(kept.front);
   found.near = near_of(kept.near), found.judged = progress.judged;
-  if (extent.families == Extent{}.families && !extent.best_alone) {
+  if (all && !extent.best_alone) {
     found.near_terms = terms_of_each(base.problem, found.near);
-    Searched searched{.ways = {&base}, .at_risk = at_risk, .bounds = bounds, .complete = complete_to(kept.near)};
-    for (const auto& way : others) searched.ways.push_back(way.get());
+    const Searched searched{
+        .ways = {ways.begin(), ways.end()}, .at_risk = at_risk, .bounds = bounds, .complete = complete_to(kept.near)};
     found.recommended = plainest(searched, found);
   }
   found.stats = progress.stats;
@@ -319,11 +335,14 @@ SearchResult search_certain_first(const Problem& problem, std::vector<Family> fa
   Way base(problem);
   base.families =
       cost_families(problem, std::move(families), most_memory(problem, bounds), extent.slowest, base.splits);
-  SearchResult found = search_all(base, false, bounds, extent);
-  if (!found.ranking.best().empty()) return found;
   const bool fast = extent.slowest < Seconds::infinity();
+  const bool at_risk_too = !(problem.headroom.bytes || problem.headroom.share || fast || extent.certain);
+  Extent sure = extent;
+  sure.if_any |= at_risk_too;
+  SearchResult found = search_all(base, false, bounds, sure);
+  if (!found.ranking.best().empty()) return found;
   if (fast) found.slower = anything_fits(problem, base.families);
-  if (problem.headroom.bytes || problem.headroom.share || fast || extent.certain) return found;
+  if (!at_risk_too) return found;
   const std::int64_t judged = found.judged;
   Extent rest = extent;
   if (rest.families != Extent{}.families) rest.families -= judged;

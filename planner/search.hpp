@@ -51,6 +51,8 @@ struct Extent {
   Seconds slowest = Seconds::infinity();
   /// Only what fits for certain: what may fit is no answer.
   bool certain = false;
+  /// Where no layout is found, families of which nothing can fit are not counted: for who asks another question then.
+  bool if_any = false;
 };
 
 /// Runs the search.
