@@ -140,13 +140,13 @@ std::vector<ShardedMemory> least_states(const Problem& problem, const Layout& fa
     const ShardedMemory one = memory.sharded(layout, 0, no_ends, sums);
     ShardedMemory mean;
     mean.weights = round_bytes(std::max(RealBytes(), one.states() - one.late_grads - kRounding));
-    mean.communication = one.communication;
+    mean.communication = one.communication, mean.host = one.host;
     if (gathers) mean.forward = one.forward, mean.backward = one.backward;
     all.push_back(mean);
   }
   keep_least(all, [](const ShardedMemory& one) {
     return std::array{static_cast<double>((one.weights + one.communication).value), one.forward.value,
-                      one.backward.value};
+                      one.backward.value, one.host.value};
   });
   return all;
 }

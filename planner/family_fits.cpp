@@ -2,6 +2,7 @@
 // Assumes that a checkpoint is smaller than what it stands for, and says nothing where it is not.
 // Tested by tests/planner/search_test.cpp.
 #include <algorithm>
+#include <cmath>
 
 #include "planner/family_search.hpp"
 #include "planner/host_memory.hpp"
@@ -38,6 +39,10 @@ std::size_t FamilySearch::least_states_of(const Layout& run, const ShardingList&
   for (std::size_t i = 0; i < states_.size(); ++i)
     if (states_[i].shardings == &shardings || states_[i].shardings->all == shardings.all) return i;
   StatesUnder under{&shardings, least_states(problem_, run, shardings.all, fewest, memory_of(run))};
+  // The fullest node holds at least the mean of all.
+  const double world = run.world(), most = std::clamp<double>(problem_.cluster.gpus_per_node, 1, world);
+  const double in_node = kBelow * world / std::ceil(world / most);
+  std::erase_if(under.memory, [&](const ShardedMemory& one) { return bounds_ && in_node * one.host > host_; });
   under.bare = RealBytes::infinity();
   for (const ShardedMemory& one : under.memory) under.bare = std::min(under.bare, memory_->least_total(one, {}));
   states_.push_back(std::move(under));
@@ -81,7 +86,7 @@ std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const st
   alive_.clear(), least_peak_ = RealBytes::infinity();
   for (std::size_t i = 0; i < table.shardings->all.size(); ++i) {
     const RealBytes peak = bounds_ ? least_peak_of(table, i, lowest_) : RealBytes();
-    if (peak <= capacity_) alive_.push_back(i);
+    if (peak <= capacity_ && (!bounds_ || host_holds(layout, table, i, {}))) alive_.push_back(i);
     least_peak_ = std::min(least_peak_, peak);
   }
   return alive_.size();
@@ -151,8 +156,8 @@ bool FamilySearch::host_holds(const Layout& layout, const Table& table, std::siz
       // A holder keeps activities of more micro-batches than the ranks behind it with the same layers.
       const double waiting = problem_.training.stack.vocab_barriers;
       const double held = (evaluator_->held_by(rank) + waiting) / (flights_[holder] + waiting);
-      of_stage.push_back(
-          RealBytes(round_bytes(table.holders[holder]->memory[sharding].host + held * activities[holder].host)));
+      const RealBytes waiting_there = activities.empty() ? RealBytes() : held * activities[holder].host;
+      of_stage.push_back(RealBytes(round_bytes(table.holders[holder]->memory[sharding].host + waiting_there)));
     }
   return host_of_node(problem_.cluster, layout, of_stage) <= host_;
 }

@@ -192,8 +192,8 @@ class FamilySearch {
   /// least_states() under some shardings.
   struct StatesUnder {
     const ShardingList* shardings = nullptr;
-    std::vector<ShardedMemory> memory{};
-    RealBytes bare{};  ///< with no activations, the least of them
+    std::vector<ShardedMemory> memory{};  ///< of which nodes hold what lies with their hosts
+    RealBytes bare{};                     ///< with no activations, the least of them
   };
   /// Peaks with each of the least activities; infinity where the GPU surely has too little. Schedules differ in what
   /// they hold, and many of them hold the same.
@@ -260,7 +260,7 @@ class FamilySearch {
   void start_activities(const Table& table, const Recomputes& ways);
   /// By holder, under one way to recompute, which is the layout's.
   std::span<const ActivityMemory> activities_of(const Layout& layout, const Table& table, std::size_t choice);
-  /// Does the memory of every node hold what its ranks leave there?
+  /// Does the memory of every node hold what its ranks leave there? No activities: of states alone.
   bool host_holds(const Layout& layout, const Table& table, std::size_t sharding,
                   std::span<const ActivityMemory> activities) const;
   Bytes peak_of(const Table& table, std::size_t sharding, std::span<const ActivityMemory> activities) const;
