@@ -106,8 +106,9 @@ TEST_CASE("words that several kinds of GPU cannot have are refused") {
 TEST_CASE("a noun where the kind of GPU belongs is answered with the number alone") {
   for (const auto& [word, gpus] :
        {std::pair{"16xgpu", "16"}, {"16xGPUs", "16"}, {"16 x cards", "16"}, {"2x8xgpu", "16"}, {"2xnodes", "16"}}) {
-    CAPTURE(std::string(word));
-    const Ran ran = run({"--model", "8b", "--gpus", word});
+    const std::string typed = word;
+    CAPTURE(typed);
+    const Ran ran = run({"--model", "8b", "--gpus", typed});
     CHECK(ran.status == 2);
     CHECK(ran.err.find(std::string("write `--gpus ") + gpus + "`") != std::string::npos);
     CHECK(ran.err.find("unknown GPU") == std::string::npos);
