@@ -129,10 +129,12 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
 RunnableSearch find_faster(const Problem& asked, Seconds slowest, std::int64_t families) {
   const Problem problem = on_gpus(asked);
   RunnableSearch found{problem, find_layouts(problem, {.families = families, .best_alone = true, .slowest = slowest})};
-  // Other frameworks are asked only where nothing of these fits, however slow.
-  if (found.result.ranking.best().empty() && !found.result.slower)
-    ask_others(found, problem, {.families = families, .best_alone = true, .slowest = slowest, .certain = true});
-  return found;
+  if (!found.result.ranking.best().empty() || found.result.slower) return found;
+  // Other frameworks answer only where nothing of these fits, however slow, which takes longest to know.
+  RunnableSearch other = found;
+  ask_others(other, problem, {.families = families, .best_alone = true, .slowest = slowest, .certain = true});
+  if (other.result.ranking.best().empty() || anything_fits(problem)) return found;
+  return other;
 }
 
 namespace {

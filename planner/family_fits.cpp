@@ -83,11 +83,12 @@ std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const st
     if (lowest_.empty()) lowest_.assign(activities.begin(), activities.end());
     for (std::size_t holder = 0; holder < lowest_.size(); ++holder) lower(lowest_[holder], activities[holder]);
   }
-  alive_.clear(), least_peak_ = RealBytes::infinity();
+  alive_.clear(), least_peaks_.clear(), least_peak_ = RealBytes::infinity();
   for (std::size_t i = 0; i < table.shardings->all.size(); ++i) {
     const RealBytes peak = bounds_ ? least_peak_of(table, i, lowest_) : RealBytes();
     if (peak <= capacity_ && (!bounds_ || host_holds(layout, table, i, {}))) alive_.push_back(i);
     least_peak_ = std::min(least_peak_, peak);
+    least_peaks_.push_back(peak);
   }
   return alive_.size();
 }

@@ -170,7 +170,7 @@ std::size_t FamilySearch::drop_beaten(const Layout& layout, const ShardingList& 
   const Seconds least = evaluator_->least_time_of_any();
   beaten_ = std::erase_if(alive_, [&](std::size_t i) {
     const auto mask = static_cast<FrameworkMask>(run_runs_on_ & runs_on[i]);
-    return hopeless(layout, kShade * (least + exposed_[i]), least_peak_, mask);
+    return hopeless(layout, kShade * (least + exposed_[i]), least_peaks_[i], mask);
   });
   return alive_.size();
 }
@@ -289,9 +289,14 @@ void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t ch
       continue;
     }
     layout.zero = shardings[i].zero, layout.shard = shardings[i].shard;
-    const Seconds step_time = evaluator_->step_time(layout, prices_of(layout, table, i));
     const auto mask = static_cast<FrameworkMask>(choice_runs_on_ & runs_on[i]);
-    if (hopeless(layout, step_time, least_peak, mask)) {  // the peak takes longer to know
+    const RealBytes least_of_this = std::max(least_peak, least_peaks_[i]);
+    if (problem_.pareto && hopeless(layout, kShade * (base + exposed_[i]), least_of_this, mask)) {
+      prune(1);
+      continue;
+    }
+    const Seconds step_time = evaluator_->step_time(layout, prices_of(layout, table, i));
+    if (hopeless(layout, step_time, least_of_this, mask)) {  // the peak takes longer to know
       prune(1);
       continue;
     }

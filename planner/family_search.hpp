@@ -315,6 +315,7 @@ class FamilySearch {
   std::vector<bool> known_activities_{};      ///< by choice
   std::vector<ActivityMemory> lowest_{};      ///< by holder: no recomputation takes less of anything
   RealBytes least_peak_{};                    ///< no sharding and no recomputation takes less
+  std::vector<RealBytes> least_peaks_{};      ///< by sharding: no recomputation takes less
   std::vector<std::size_t> alive_{};          ///< shardings that some recomputation makes fit, the fastest first
   std::size_t beaten_ = 0;                    ///< shardings that would fit, and are beaten under any recomputation
   /// By sharding: what its traffic adds to the step at least, under any work. None: of no bound.

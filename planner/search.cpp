@@ -46,8 +46,10 @@ bool all_behind(const Problem& problem, const Extent& extent, const Costed& fami
   return family.bound.any > extent.slowest || (ranking.full() && family.bound.any > ranking.last().score.step_time);
 }
 
-/// Does anything that a wanted framework runs fit for certain? The smallest is asked first.
-bool anything_fits(const Problem& problem, const std::vector<Costed>& families) {
+constexpr std::ptrdiff_t kSmallest = 256;  // families, of which one fits most often if any does
+
+/// Does anything that a wanted framework runs fit for certain? The smallest is asked first, and `most` are.
+bool anything_fits(const Problem& problem, const std::vector<Costed>& families, std::ptrdiff_t most) {
   std::vector<const Costed*> left;
   for (const Costed& family : families)
     if (family.costs != nullptr) left.push_back(&family);
@@ -57,12 +59,13 @@ bool anything_fits(const Problem& problem, const std::vector<Costed>& families) 
   std::vector<FamilySearch> searches = searches_of(problem, false, true, {.best_alone = true});
   const Kept none(problem);
   auto at = left.begin();
+  const auto last = at + std::min(most, left.end() - at);
   // One of the first fits most often, and the rest need no order.
-  for (std::ptrdiff_t some = 16; at != left.end(); some = left.end() - at) {
-    const auto end = at + std::min(some, left.end() - at);
+  for (std::ptrdiff_t some = 16, together = std::ssize(searches); at != last; some = last - at, together = 64) {
+    const auto end = at + std::min(some, last - at);
     std::partial_sort(at, end, left.end(), smaller);
     while (at != end) {
-      const auto count = std::min<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(searches.size()), end - at);
+      const auto count = std::min<std::ptrdiff_t>(together, end - at);
       std::vector<char> fits(static_cast<std::size_t>(count));
       in_parallel(fits.size(), static_cast<unsigned>(searches.size()), [&](std::size_t i, unsigned thread) {
         fits[i] = !searches[thread].run(*at[static_cast<std::ptrdiff_t>(i)], none).kept.ranking.best().empty();
@@ -341,7 +344,7 @@ SearchResult search_certain_first(const Problem& problem, std::vector<Family> fa
   sure.if_any |= at_risk_too;
   SearchResult found = search_all(base, false, bounds, sure);
   if (!found.ranking.best().empty()) return found;
-  if (fast) found.slower = anything_fits(problem, base.families);
+  if (fast) found.slower = anything_fits(problem, base.families, kSmallest);
   if (!at_risk_too) return found;
   const std::int64_t judged = found.judged;
   Extent rest = extent;
@@ -363,6 +366,14 @@ SearchResult find(const Problem& problem, const Extent& extent, bool bounds) {
 }
 
 }  // namespace
+
+bool anything_fits(const Problem& problem) {
+  Tally uncounted;
+  std::map<Split, Priced> splits;
+  const std::vector<Costed> families = cost_families(problem, enumerate_families(problem, uncounted),
+                                                     most_memory(problem, true), Seconds::infinity(), splits);
+  return anything_fits(problem, families, std::ssize(families));
+}
 
 SearchResult find_layouts(const Problem& problem, const Extent& extent) { return find(problem, extent, true); }
 

@@ -30,7 +30,7 @@ struct SearchResult {
   Front front{};
   SearchStats stats{};
   bool at_risk = false;     ///< nothing fits for certain; these fit if the prediction is right
-  bool slower = false;      ///< nothing is as fast as was asked for, and something slower fits for certain
+  bool slower = false;      ///< nothing is as fast as was asked for, and one of the smallest families fits for certain
   std::int64_t judged = 0;  ///< families that were looked into
 };
 
@@ -59,6 +59,9 @@ struct Extent {
 [[nodiscard]] SearchResult find_layouts(const Problem& problem, const Extent& extent);
 /// All of it. `bounds` off evaluates everything: the same answer, slowly (for tests).
 [[nodiscard]] SearchResult find_layouts(const Problem& problem, bool bounds = true);
+
+/// Does any layout that a wanted framework runs fit for certain, however slow?
+[[nodiscard]] bool anything_fits(const Problem& problem);
 
 /// Capacity that a predicted peak must not exceed, so that its interval fits (or, at risk, may fit); where the user
 /// says how much has to stay free, what is left.
