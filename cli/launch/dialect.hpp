@@ -78,6 +78,8 @@ struct Dialect {
 [[nodiscard]] Result<DialectKeys> keys_of_yaml(const LaunchSource& source);
 /// The key under which a file is named that another lies over and that could not be opened.
 inline constexpr std::string_view kMissingBase = "defaults";
+/// Says of such a file that what it states is not known.
+void tell_missing_base(const DialectKeys& keys, LaunchJob& job);
 /// A file of NeMo-RL's with the files that it lies over.
 [[nodiscard]] Result<DialectKeys> keys_of_nemo_rl(const LaunchSource& source);
 [[nodiscard]] Result<DialectKeys> keys_of_overrides(const LaunchSource& source, std::string_view program);

@@ -160,14 +160,18 @@ bool is_verl(const LaunchSource& source) {
          (mentions(source, "\ndata:") || mentions(source, "\n  data:") || mentions(source, "data."));
 }
 Result<LaunchJob> read_verl(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  Result<LaunchJob> job = read_all(verl_dialect(), files, facts, [](const LaunchSource& source) -> Result<DialectKeys> {
+  DialectKeys missing;
+  const auto read = [&missing](const LaunchSource& source) -> Result<DialectKeys> {
     const bool script = is_shell(source);
-    Result<DialectKeys> keys = script ? keys_of_overrides(source, verl::kActor) : keys_of_yaml(source);
+    Result<DialectKeys> keys = script ? verl::keys_of_command(source, verl::kActor) : keys_of_yaml(source);
+    if (const auto base = keys ? keys->find(kMissingBase) : missing.end(); keys && script && base != keys->end())
+      missing.insert(keys->extract(base));
     if (keys && !script) verl::unwrap(*keys);
     if (keys) verl::take_lengths_of_rollout(*keys);
     return keys;
-  });
-  if (job) verl::tell_programs(files, *job);
+  };
+  Result<LaunchJob> job = read_all(verl_dialect(), files, facts, read);
+  if (job) verl::tell_programs(files, *job), tell_missing_base(missing, *job);
   return job;
 }
 
@@ -220,10 +224,7 @@ Result<LaunchJob> read_nemo_rl(std::span<const LaunchSource> files, const Launch
   const bool off =
       megatron != keys.end() ? !is_true(megatron->second) : dtensor != keys.end() && is_true(dtensor->second);
   Result<LaunchJob> job = off ? read_nemo_rl_dtensor(keys, facts) : dialect_job(nemo_rl_dialect(), keys, facts);
-  if (const auto base = keys.find(kMissingBase); job && base != keys.end())
-    unused(*job, "missing_file",
-           fmt::format("{}: `{}`, which the file lies over, is not beside it: what it states is not known",
-                       base->second.where, base->second.values.front()));
+  if (job) tell_missing_base(keys, *job);
   if (job) {
     job->notes.insert(job->notes.end(), roles.notes.begin(), roles.notes.end());
     job->unused.insert(job->unused.end(), roles.unused.begin(), roles.unused.end());

@@ -123,6 +123,14 @@ Result<DialectKeys> keys_of_yaml(const LaunchSource& source) {
   return keys;
 }
 
+void tell_missing_base(const DialectKeys& keys, LaunchJob& job) {
+  const auto base = keys.find(kMissingBase);
+  if (base == keys.end()) return;
+  unused(job, "missing_file",
+         fmt::format("{}: `{}`, which the file lies over, is not beside it: what it states is not known",
+                     base->second.where, yaml::printable(base->second.values.front())));
+}
+
 Result<DialectKeys> keys_of_overrides(const LaunchSource& source, std::string_view program) {
   OneOfThem trainings{source};
   for (const ShellCommand& command : follow_script(source).commands) {

@@ -258,7 +258,7 @@ Result<LaunchJob> job_of(const FsdpDialect& dialect, const DialectKeys& keys, co
 Result<DialectKeys> fsdp_keys(std::span<const LaunchSource> files, std::string_view program) {
   DialectKeys keys;
   for (const LaunchSource& source : files) {
-    Result<DialectKeys> own = is_shell(source) ? keys_of_overrides(source, program) : keys_of_yaml(source);
+    Result<DialectKeys> own = is_shell(source) ? verl::keys_of_command(source, program) : keys_of_yaml(source);
     if (!own) return own;
     keys.insert(own->begin(), own->end());
   }
@@ -284,7 +284,7 @@ Result<LaunchJob> read_verl_fsdp(std::span<const LaunchSource> files, const Laun
   const auto veomni = keys->lower_bound("actor_rollout_ref.actor.veomni.");
   const bool on_veomni = veomni != keys->end() && veomni->first.starts_with("actor_rollout_ref.actor.veomni.");
   Result<LaunchJob> job = job_of(on_veomni ? kVerlVeOmni : kVerlActor, *keys, facts);
-  if (job) verl::tell_programs(files, *job);
+  if (job) verl::tell_programs(files, *job), tell_missing_base(*keys, *job);
   if (job)
     for (const auto& [key, text] : verl::models_beside(*keys))
       unused(*job, "not_counted", fmt::format("{}: `{}`: {}", where_of(*keys, key), yaml::printable(key), text));
@@ -304,7 +304,9 @@ bool is_verl_sft(const LaunchSource& source) {
 Result<LaunchJob> read_verl_sft(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   const Result<DialectKeys> keys = fsdp_keys(files, "verl.trainer");
   if (!keys) return fail(keys.error());
-  return job_of(kVerlSft, *keys, facts);
+  Result<LaunchJob> job = job_of(kVerlSft, *keys, facts);
+  if (job) tell_missing_base(*keys, *job);
+  return job;
 }
 
 Result<LaunchJob> read_nemo_rl_dtensor(const DialectKeys& keys, const LaunchFacts& facts) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "cli/launch/shell.hpp"
 #include "formulas/text.hpp"
 #include "presets/yaml.hpp"
 
@@ -46,7 +45,16 @@ bool trains(const ShellCommand& command) {
                      [](const ShellWord& word) { return override_in(word.text).first.starts_with(kActor); });
 }
 
-Engine engine_in(const ShellCommand& command) {
+/// Whether the configuration that the command lies over is one of Megatron's engine.
+bool megatron_below(const LaunchSource& script, const ShellCommand& command) {
+  const std::optional<LaunchSource> config = config_beside(script, command);
+  if (!config) return false;
+  for (const std::string_view says : {"strategy: megatron", "model_engine: megatron", "- ppo_megatron_trainer"})
+    if (config->text.find(says) != std::string::npos) return true;
+  return false;
+}
+
+Engine engine_in(const LaunchSource& script, const ShellCommand& command) {
   std::optional<Engine> stated;
   bool megatron = false, named = false;
   for (const ShellWord& word : command.words) {
@@ -59,6 +67,7 @@ Engine engine_in(const ShellCommand& command) {
                 (named && word.text.find("megatron") != std::string::npos);
     named = word.text == "--config-name";
   }
+  if (!stated && !megatron) megatron = megatron_below(script, command);
   return stated.value_or(megatron ? Engine::Megatron : Engine::Fsdp);
 }
 
@@ -68,7 +77,7 @@ std::optional<Engine> engine_of(const LaunchSource& script) {
   if (script.text.find(kActor) == std::string::npos) return std::nullopt;
   std::optional<Engine> out;
   for (const ShellCommand& command : follow_script(script).commands)
-    if (trains(command)) out = engine_in(command);
+    if (trains(command)) out = engine_in(script, command);
   return out;
 }
 

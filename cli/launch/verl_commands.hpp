@@ -8,6 +8,7 @@
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/format.hpp"
+#include "cli/launch/shell.hpp"
 
 /// What starts verl: its own trainers and the recipes that are built on them.
 namespace plan::verl {
@@ -19,6 +20,12 @@ enum class Engine { Fsdp, Megatron };
 
 /// What shards the actor that a script trains; nothing if it trains none.
 [[nodiscard]] std::optional<Engine> engine_of(const LaunchSource& script);
+
+/// The configuration that the command reads, where it lies beside the script.
+[[nodiscard]] std::optional<LaunchSource> config_beside(const LaunchSource& script, const ShellCommand& command);
+/// The words of the command that trains, over the configuration that it reads: a file that is named and is not here
+/// stands under kMissingBase.
+[[nodiscard]] Result<DialectKeys> keys_of_command(const LaunchSource& script, std::string_view program);
 
 /// Takes verl's configuration out of the section of a tool that hands it on: `training_config.actor_rollout_ref...`.
 void unwrap(DialectKeys& keys);
