@@ -192,10 +192,12 @@ void read_batch(JobBuilder& builder) {
 void read_no_sharding(JobBuilder& builder) {
   builder.fix(&Fixed::shard, 0, "");
   const std::string tool = builder.settings.text("tool").value_or("");
-  if (builder.settings.states("args.launched") || tool == "axolotl" || tool == "ms-swift")
-    return builder.fix(&Fixed::zero, 0, "");
+  const std::string launched = builder.settings.text("args.launched").value_or("");
+  if (launched == "true" || tool == "axolotl" || tool == "ms-swift") return builder.fix(&Fixed::zero, 0, "");
   builder.job.fixed.zero = 0;
-  builder.guess("zero", "0", "no file says how it is launched: plain data parallelism");
+  builder.guess("zero", "0",
+                launched.empty() ? "no file says how it is launched: plain data parallelism"
+                                 : "what DeepSpeed shards stands in the program: plain data parallelism");
 }
 
 /// Words that accelerate stops at (1.15.0: utils/dataclasses.py, parallelism_config.py).

@@ -8,6 +8,7 @@
 
 #include "cli/launch/generated_length.hpp"
 #include "cli/launch/hugging_face.hpp"
+#include "cli/launch/trainer_sources.hpp"
 #include "cli/launch/weighty_names.hpp"
 #include "formulas/names.hpp"
 #include "presets/suggest.hpp"
@@ -100,6 +101,15 @@ std::string_view optimizer_word(Optimizer optimizer) {
   return {};
 }
 
+// Attention without a fused kernel keeps its scores: `--attn_implementation eager`, LLaMA-Factory's `disabled`.
+void read_attention(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  for (const char* key : {"args.attn_implementation", "args.attn_impl", "args.flash_attn"})
+    if (const std::string word = lowered(settings.text(key).value_or("")); word == "eager" || word == "disabled")
+      builder.training.stack.flash_attention = false;
+  if (settings.boolean("args.eager_attention").value_or(false)) builder.training.stack.flash_attention = false;
+}
+
 void refuse_missing_file(JobBuilder& builder, std::string_view key, std::string_view file, std::string_view holds) {
   if (!builder.settings.states(key)) return;
   builder.errors.push_back(
@@ -132,6 +142,8 @@ void name_model(JobBuilder& builder) {
 
 void read_trainer(JobBuilder& builder) {
   Settings& settings = builder.settings;
+  if (!settings.states(kOwnArguments))
+    refuse_missing_file(builder, kMissingArguments, "file of arguments", "the rest of the job");
   name_model(builder);
   constexpr std::string_view kOverrides = "args.config_overrides";
   if (settings.states(kOverrides))

@@ -151,6 +151,7 @@ void take_trainer(const LaunchSource& source, const Settings& keys, Settings& al
     if (setting.key == "deepspeed" && !setting.value.empty() && follow) follow_deepspeed(source, setting, all);
   }
   const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
+  set(all, std::string(kOwnArguments), none);
   if (has_key(source.text, "finetuning_type:") || has_key(source.text, "cutoff_len:"))
     set(all, "tool", "llama-factory", none);
   else if (swift)
@@ -225,6 +226,7 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
     if (command.words[i].text.starts_with("--")) flags.add(flag_at(command, i, source.path));
   if (const std::string_view stage = open_rlhf_stage(command); !stage.empty())
     return take_open_rlhf(stage, flags, none, all);
+  if (!swift) take_argument_file(source, command, flags, all);
   if (const Setting* named = flags.get("config_file")) follow_accelerate(source, *named, all, follow);
   const std::set<std::string, std::less<>> taken = take_accelerate_flags(source, flags, all, follow);
   for (const Setting& setting : flags.all()) {
@@ -246,7 +248,9 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
     if (word.text == "trl" || word.text.ends_with("/trl") || word.text.find("trl/scripts/") != std::string::npos ||
         word.text.ends_with("examples/scripts/sft.py") || word.text.starts_with("trl.scripts."))
       set(all, "trl", none);
-  set(all, "args.launched", none);
+  const bool shards = flags.states("deepspeed") || flags.states("deepspeed_config") || flags.states("zero_stage");
+  set(all, "args.launched", base_name(command.words.front().text) == "deepspeed" && !shards ? "deepspeed" : "true",
+      none);
   for (const ShellWord& word : command.words)
     if (word.text.ends_with(".py") && has(lowered(std::string(base_name(word.text))), "lora"))
       set(all, "args.may train adapters", word.text, none);

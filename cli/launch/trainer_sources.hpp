@@ -35,9 +35,16 @@ void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& 
 void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting& start, Settings& all);
 /// DeepSpeed-Chat's flags, once the others of the command are taken.
 void take_chat(const Settings& flags, Settings& all);
+/// Key under which a file of arguments is named that is not beside the script, and that of one which is given by
+/// itself.
+inline constexpr std::string_view kMissingArguments = "arguments.missing_file", kOwnArguments = "arguments";
+/// Adds what the command's file of arguments states, below the words of the command itself.
+void take_argument_file(const LaunchSource& source, const ShellCommand& command, Settings& flags, Settings& all);
 /// `--accelerator_config '{"split_batches": true}'`: an object in one word, which a file states as a section. Whether
 /// the setting was one.
 [[nodiscard]] bool take_object(const Setting& setting, Settings& all);
+/// Attention without a fused kernel, which keeps its scores.
+void read_attention(JobBuilder& builder);
 /// What TRL's `model_init_kwargs` says of the model as if it were alone, which it has no other key for.
 void take_model_section(Settings& all);
 /// The Trainer's `fsdp` and `fsdp_config`, where no file of accelerate's says how the job is sharded, as its keys.

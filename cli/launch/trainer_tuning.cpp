@@ -169,7 +169,13 @@ void read_rank(JobBuilder& builder, const TrainerTool& tool) {
     return builder.origin("lora_rank", fmt::format("{}", builder.training.lora.rank), key);
   }
   builder.training.lora.rank = tool.rank;
-  assume(builder.job, "lora_rank", fmt::format("{}", tool.rank), fmt::format("default of {}", tool.name));
+  // TRL's own programs have a default; others have theirs: 64 in LLaVA's train.py, Qwen's and MiniCPM-V's finetune.py.
+  const bool own = tool.key.empty() && !builder.settings.states("trl") && !builder.settings.states("args.use_peft");
+  for (const char* key : {"args.lora_enable", "args.use_lora"})
+    if (own && builder.settings.states(key)) builder.training.lora.rank = 64;
+  const std::string rank = fmt::format("{}", builder.training.lora.rank);
+  if (own) return builder.guess("lora_rank", rank, "the program decides it");
+  assume(builder.job, "lora_rank", rank, fmt::format("default of {}", tool.name));
 }
 
 /// A program's own key for how weights are trained, `train_mode: qlora`, `peft_type: lora`: no other key says so.
@@ -292,15 +298,6 @@ void name_whole_modules(JobBuilder& builder) {
     if (const Setting* setting = builder.settings.get(key);
         setting != nullptr && (setting->list ? !setting->items.empty() : !switched_off(setting->value)))
       builder.unused(key, fmt::format("modules trained whole beside adapters (`{}`) are not counted", shown_key(key)));
-}
-
-/// Attention without a fused kernel keeps its scores: `--attn_implementation eager`, LLaMA-Factory's `disabled`.
-void read_attention(JobBuilder& builder) {
-  Settings& settings = builder.settings;
-  for (const char* key : {"args.attn_implementation", "args.attn_impl", "args.flash_attn"})
-    if (const std::string word = lowered(settings.text(key).value_or("")); word == "eager" || word == "disabled")
-      builder.training.stack.flash_attention = false;
-  if (settings.boolean("args.eager_attention").value_or(false)) builder.training.stack.flash_attention = false;
 }
 
 }  // namespace

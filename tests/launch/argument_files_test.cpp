@@ -137,4 +137,52 @@ TEST_CASE("a configuration of verl's lies over others, and one that is not there
   CHECK(names(megatron->unused, "`absent`"));
 }
 
+TEST_CASE("a word of the Trainer's counts the same in the command and in the file of arguments that it names") {
+  const Stated moved = {{"gradient_checkpointing", "true"},   {"max_seq_length", "1024"}, {"bf16", "true"},
+                        {"gradient_accumulation_steps", "4"}, {"use_peft", "true"},       {"fsdp", "full_shard"}};
+  const char* programs[] = {"accelerate launch --num_processes 8 run_sft.py {0}",
+                            "accelerate launch --num_processes 8 run_sft.py --config {0}",
+                            "torchrun --nproc_per_node 8 -m a.trainer {0}", "trl sft --config {0} --num_processes 8"};
+  for (const char* program : programs)
+    for (const auto& [key, value] : moved) {
+      CAPTURE(std::string(program));
+      CAPTURE(key);
+      const std::string words = " --per_device_train_batch_size 2 --model_name_or_path Qwen/Qwen2.5-7B";
+      const auto start = [&](const std::string& file) { return fmt::format(fmt::runtime(program), file) + words; };
+      Files files;
+      files.folder.write("recipes/one.yaml", "learning_rate: 1.0e-5\n");
+      files.folder.write("recipes/two.yaml", fmt::format("{}: {}\n", key, value));
+      files.folder.write("recipes/other.yaml", fmt::format("{}: {}\n", key, value == "true" ? "false" : "64"));
+      const std::string over = fmt::format(" --{} {}\n", key, value);
+      const Result<LaunchJob> in_command = files.read("a.sh", start("recipes/one.yaml") + over);
+      const Result<LaunchJob> in_file = files.read("b.sh", start("recipes/two.yaml") + "\n");
+      const Result<LaunchJob> without = files.read("d.sh", start("recipes/one.yaml") + "\n");
+      REQUIRE(in_command);
+      REQUIRE(in_file);
+      REQUIRE(without);
+      CHECK(reading_of(*in_file) == reading_of(*in_command));
+      CHECK(reading_of(*in_file) != reading_of(*without));
+      if (key != "fsdp") {
+        const Result<LaunchJob> both = files.read("c.sh", start("recipes/other.yaml") + over);
+        REQUIRE(both);
+        CHECK(reading_of(*both) == reading_of(*in_command));
+      }
+      CHECK(error_of("e.sh", start("recipes/absent.yaml") + "\n") == "missing_file");
+    }
+}
+
+TEST_CASE("what only a program knows is a guess: the rank of its adapters, and what DeepSpeed shards") {
+  const std::string kWords = " --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 2 --bf16 True ";
+  for (const char* switches : {"--lora_enable True", "--use_lora True", "--use_peft_lora True"}) {
+    CAPTURE(std::string(switches));
+    const LaunchJob job = job_of("a.sh", "torchrun --nproc_per_node 8 train.py" + kWords + switches + "\n");
+    CHECK(guesses(job, "lora_rank"));
+    CHECK_FALSE(guesses(job_of("a.sh", "torchrun --nproc_per_node 8 train.py" + kWords + switches + " --lora_r 8\n"),
+                        "lora_rank"));
+  }
+  CHECK_FALSE(guesses(job_of("a.sh", "trl sft --num_processes 8" + kWords + "--use_peft\n"), "lora_rank"));
+  CHECK(guesses(job_of("a.sh", "deepspeed --num_gpus 8 --module a.trainer" + kWords + "\n"), "zero"));
+  CHECK_FALSE(guesses(job_of("a.sh", "torchrun --nproc_per_node 8 train.py" + kWords + "\n"), "zero"));
+}
+
 }  // namespace plan
