@@ -278,9 +278,7 @@ void tell_of_other_count(const LaunchFacts& facts, LaunchJob& job) {
   // As many nodes as the job takes, where nobody states them.
   if (!facts.one_node.empty() && job.gpus % facts.gpus_per_node == 0) return;
   const Input* stated = find_input(job.inputs, "gpus");
-  unused(job, "not_used",
-         fmt::format("{}: {} GPUs are started there: counted are the {} of {}", facts.gpus_where, started, job.gpus,
-                     stated == nullptr ? job.format : stated->where));
+  unused(job, "not_used", started_elsewhere(facts, job.gpus, stated == nullptr ? job.format : stated->where));
 }
 
 /// What the files say that the layout does not show.

@@ -242,6 +242,11 @@ void count_commands(const Script& script, const std::string& file, LaunchFacts& 
   from_visible_devices(commands, file, facts);
 }
 
+std::string started_elsewhere(const LaunchFacts& there, std::int64_t counted, std::string_view counted_where) {
+  return fmt::format("{}: {} GPUs are started there: counted are the {} of {}", there.gpus_where, there.gpus(), counted,
+                     counted_where);
+}
+
 std::string with_other_gpus(const LaunchSource& source, const LaunchFacts& facts) {
   if (!is_shell(source)) return {};
   const Script& script = follow_script(source);
@@ -252,12 +257,8 @@ std::string with_other_gpus(const LaunchSource& source, const LaunchFacts& facts
     if (!counted) counted = own;
     // The header's count, or another file's. One that states no nodes may run on each of the header's.
     if (counted->gpus() != facts.gpus() && (facts.gpus() == 0 || !own.one_node.empty())) return {};
-    if (counted->gpus() != facts.gpus())
-      return fmt::format("{}: {} GPUs are started there: counted are the {} of {}", own.gpus_where, own.gpus(),
-                         facts.gpus(), facts.gpus_where);
-    if (own.gpus() != counted->gpus())
-      return fmt::format("{}: {} GPUs are started there: counted are the {} of {}", own.gpus_where, own.gpus(),
-                         counted->gpus(), counted->gpus_where);
+    if (counted->gpus() != facts.gpus()) return started_elsewhere(own, facts.gpus(), facts.gpus_where);
+    if (own.gpus() != counted->gpus()) return started_elsewhere(own, counted->gpus(), counted->gpus_where);
   }
   return {};
 }

@@ -14,6 +14,10 @@ void state_ranks(int ranks, std::string where, LaunchFacts& facts);
 /// Adds the nodes and GPUs that the commands of a script state, where nothing before them did.
 void count_commands(const Script& script, const std::string& file, LaunchFacts& facts);
 
+/// That launchers start other GPUs `there` than are counted for the job, which `counted_where` states.
+[[nodiscard]] std::string started_elsewhere(const LaunchFacts& there, std::int64_t counted,
+                                            std::string_view counted_where);
+
 /// A command of a script that states other GPUs than the command or the header from which the job has its own; empty:
 /// none.
 [[nodiscard]] std::string with_other_gpus(const LaunchSource& source, const LaunchFacts& facts);
