@@ -118,11 +118,14 @@ TEST_CASE("nothing of an error that a terminal would obey reaches it") {
 }
 
 TEST_CASE("rows of changes stand together, squeezed where they are too wide") {
-  const Error error{"does_not_fit", "too big", {}, {"--gpus 8   " + std::string(60, 'x') + "     y", "leave it"}};
+  Error error{"does_not_fit", "too big", {}, {"leave it"}};
+  error.changes = {{"--gpus 8", std::string(47, 'x'), "1"}, {"--gpus 16", "x", "2 of many GiB"}};
   const std::vector<std::string> lines = typed_lines(diagnostic(error, Terminal{}));
   CHECK(lines[1] == "help: smallest changes that fit, one at a time");
-  CHECK(lines[2] == "        --gpus 8   " + std::string(60, 'x') + "  y");
-  CHECK(lines[3] == "        leave it");
+  CHECK(lines[2] == "        --gpus 8             " + std::string(47, 'x') + "  1");
+  CHECK(lines[3] ==
+        "        --gpus 16            x" + std::string(37, ' ') + "2 of many GiB");  // as wide as the screen
+  CHECK(lines[4] == "        leave it");
   Streams streams;
   const Place place{"a.yaml", 1, 1, 1, "x"}, other{"b.yaml", 1, 1, 1, "x"};
   CHECK(report_errors({{"x", "one", {}, {}, place}, {"x", "two", {}, {}, place}}, streams, "checked") == kError);

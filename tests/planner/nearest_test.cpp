@@ -66,9 +66,9 @@ TEST_CASE("a prime number of GPUs: neighbours and batches that divide") {
   const Error error = explain_no_layout(problem, find_layouts(problem));
   CHECK(error.message == "no layout uses all 1009 GPUs");
   CHECK(error.facts.front().find("1009 is prime") == 0);
-  REQUIRE(error.help.size() >= 2);
-  for (const std::string& line : error.help)
-    if (const int gpus = suggested(line, "--gpus"); gpus > 0) CHECK(search(llama_70b(gpus)).has_value());
+  REQUIRE(error.changes.size() >= 2);
+  for (const Change& change : error.changes)
+    if (const int gpus = suggested(change.flags, "--gpus"); gpus > 0) CHECK(search(llama_70b(gpus)).has_value());
 }
 
 TEST_CASE("a length that context ranks do not divide: neighbours that they do") {
@@ -77,8 +77,8 @@ TEST_CASE("a length that context ranks do not divide: neighbours that they do") 
   problem.training.seq = 8191, problem.fixed.cp = 4;
   const Error error = explain_no_layout(problem, find_layouts(problem));
   int lengths = 0;
-  for (const std::string& line : error.help)
-    if (const int seq = suggested(line, "--seq"); seq > 0) {
+  for (const Change& change : error.changes)
+    if (const int seq = suggested(change.flags, "--seq"); seq > 0) {
       Problem changed = problem;
       changed.training.seq = seq;
       CHECK(seq % 8 == 0);
