@@ -151,7 +151,7 @@ void take_trainer(const LaunchSource& source, const Settings& keys, Settings& al
     if (setting.key == "deepspeed" && !setting.value.empty() && follow) follow_deepspeed(source, setting, all);
   }
   const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
-  set(all, std::string(kOwnArguments), none);
+  set(all, std::string(kOwnArguments), "", keys.all().empty() ? none : keys.all().front());  // a line that has words
   if (has_key(source.text, "finetuning_type:") || has_key(source.text, "cutoff_len:"))
     set(all, "tool", "llama-factory", none);
   else if (swift)
