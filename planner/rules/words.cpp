@@ -313,6 +313,26 @@ std::vector<std::string_view> adapter_trainers(const Problem& problem) {
   return names;
 }
 
+bool of_job(const Rule& rule, const Problem& problem) {
+  return rule.frameworks != kAllFrameworks && (rule.frameworks & framework_bit(problem.framework)) != 0 &&
+         rule.level == Level::Grid;
+}
+
+/// Formats that the job's framework and GPU both have, between commas.
+std::string formats_of_both(const Problem& problem) {
+  std::string all;
+  Problem other = problem;
+  for (const auto& row : kPrecisionNames) {
+    other.training.precision = row.value;
+    const auto refuses = [&](const Rule& rule) {
+      return of_job(rule, other) && concerns_precision(rule) && !rule.holds(other, {});
+    };
+    if (multiplies(problem.cluster.gpu, row.value) && std::none_of(rules().begin(), rules().end(), refuses))
+      all.append(all.empty() ? "" : ", ").append(row.name);
+  }
+  return all;
+}
+
 }  // namespace
 
 Errors unsupported_hardware(const Problem& problem) {
@@ -332,13 +352,12 @@ Errors unsupported_hardware(const Problem& problem) {
   }
   if (std::optional<Error> error = unbuilt_model(problem)) errors.push_back(*std::move(error));
   for (const Rule& rule : rules()) {
-    const bool own = rule.frameworks != kAllFrameworks && (rule.frameworks & framework_bit(problem.framework)) != 0;
-    if (!own || rule.level != Level::Grid || rule.holds(problem, {})) continue;
+    if (!of_job(rule, problem) || rule.holds(problem, {})) continue;
     if (concerns_precision(rule))
       errors.push_back({"unsupported_precision",
                         fmt::format("`--precision {}`: {}", name(problem.training.precision), rule.text),
                         {},
-                        {}});
+                        {fmt::format("{} trains in {} on {}", row.title, formats_of_both(problem), gpu.name)}});
     if (concerns_adapters(rule))
       errors.push_back({"unsupported_task",
                         fmt::format("`--task {}`: {}", name(problem.training.task), rule.text),

@@ -274,36 +274,6 @@ TEST_CASE("what is fixed beyond the GPUs says so") {
   CHECK(ran.err.find("16 * 1 * 1 * 1 is 16") != std::string::npos);
 }
 
-TEST_CASE("a format that a GPU lacks is refused with those that it has, on every GPU") {
-  StoreOptions presets{.path = {}, .data_home = {}, .installed = {}, .files = false};
-  for (const PresetEntry& entry : list_presets(PresetKind::Gpu, presets)) {
-    const Gpu gpu = load_gpu(entry.name, presets).value().value;
-    CAPTURE(gpu.name);
-    CHECK_FALSE(gpu.vendor.empty());
-    for (const Named<Precision>& row : kPrecisionNames) {
-      CAPTURE(row.name);
-      const Ran ran = checks::run({"estimate", "--model", "gpt2", "--gpus", "16", "--gpu", gpu.name, "--precision",
-                                   std::string(row.name), "--layout", "tp1"});
-      CHECK((ran.status == 2) == !multiplies(gpu, row.value));
-      if (ran.status == 2) CHECK(ran.err.find(gpu.name) != std::string::npos);
-    }
-    for (const FrameworkRow& row : frameworks())
-      if (!runs_on(row, gpu.vendor)) {
-        const Ran ran =
-            checks::run({"--model", "8b", "--gpus", "16", "--gpu", gpu.name, "--framework", std::string(row.name)});
-        CHECK(ran.status == 2);
-        CHECK(ran.err.find("does not run on") != std::string::npos);
-      }
-  }
-}
-
-TEST_CASE("a GPU without bf16 trains in fp16, and the inputs say that nobody asked for it") {
-  const checks::Json json =
-      checks::run_json({"estimate", "--model", "8b", "--gpus", "64", "--gpu", "v100", "--layout", "tp8,zero3"});
-  CHECK(json["inputs"]["precision"]["value"] == "fp16");
-  CHECK(json["inputs"]["precision"]["origin"] == "default");
-}
-
 TEST_CASE("at risk is not yes, and the first line says it") {
   for (const std::vector<std::string>& line :
        {std::vector<std::string>{"--model", "70b", "--gpus", "16", "--task", "finetune"},
