@@ -6,10 +6,12 @@
 
 #include "cli/launch/format.hpp"
 #include "cli/launch/launcher_commands.hpp"
+#include "cli/launch/script_words.hpp"
 #include "cli/launch/shell.hpp"
 #include "cli/launch/shell_statements.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/text.hpp"
+#include "formulas/words.hpp"
 #include "presets/hardware.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
@@ -93,24 +95,59 @@ void constraint_of(std::string_view text, const std::string& where, LaunchFacts&
   if (facts.gpu.empty()) facts.gpu = gpu;
 }
 
-void from_sbatch(const Script& script, const std::string& file, LaunchFacts& facts) {
-  for (const ShellDirective& row : script.sbatch) {
-    if (row.name == "nodes" || row.name == "N") {
-      facts.nodes = count_of(row.value);
-      facts.gpus_where = fmt::format("{}:{}", file, row.line);
+/// A flag of Slurm's, of sbatch and srun alike, without its dashes.
+void from_slurm(std::string_view name, std::string_view value, const std::string& where, LaunchFacts& facts) {
+  if (name == "nodes" || name == "N") facts.nodes = count_of(value), facts.gpus_where = where;
+  if (name == "gpus-per-node" || name == "gres") gpus_of(value, where, facts);
+  if (name == "gpus" || name == "G") {
+    kind_of_gpu(value, where, facts);
+    state_ranks(count_of(behind_kind(value)), where, facts);
+  }
+  if (name == "constraint" || name == "C") constraint_of(value, where, facts);
+  if (std::string_view unsure; (name == "partition" || name == "p") && facts.gpu.empty())
+    facts.gpu = preset_in_label(value, unsure);
+  if (name == "ntasks-per-node" && facts.gpus_per_node == 0 && count_of(value) > 1)
+    facts.gpus_per_node = count_of(value);
+}
+
+/// A program that may train, or what starts one.
+bool runs_python(const ShellWord& word) {
+  constexpr std::string_view kStarters[] = {"torchrun", "deepspeed", "accelerate"};
+  const std::string_view program = base_name(word.text);
+  return program.starts_with("python") || program.ends_with(".py") ||
+         std::find(std::begin(kStarters), std::end(kStarters), program) != std::end(kStarters);
+}
+
+/// Flags of srun in front of a program that trains, where neither the header nor the program's launcher says: the step
+/// takes from the job what it names.
+void from_srun(const Script& script, const std::string& file, LaunchFacts& facts) {
+  if (facts.nodes > 0 && facts.gpus_per_node > 0) return;
+  for (const ShellCommand& command : script.commands) {
+    const auto starts = [](const ShellWord& word) { return base_name(word.text) == "srun"; };
+    const auto srun = std::find_if(command.words.begin(), command.words.end(), starts);
+    const auto end = std::find_if(srun, command.words.end(), runs_python);
+    if (end == command.words.end() || trains_nothing(command)) continue;
+    LaunchFacts own;
+    for (auto word = std::next(srun); word < end; ++word) {
+      std::string_view flag = word->text, value;
+      if (!flag.starts_with('-')) continue;
+      flag.remove_prefix(flag.starts_with("--") ? 2 : 1);
+      const std::size_t equals = flag.find('=');
+      if (equals != std::string_view::npos)
+        value = flag.substr(equals + 1), flag = flag.substr(0, equals);
+      else if (!word->text.starts_with("--") && flag.size() > 1)
+        value = flag.substr(1), flag = flag.substr(0, 1);  // -N4
+      else if (std::next(word) < end)
+        value = std::next(word)->text;
+      from_slurm(flag, value, fmt::format("{}:{}", file, word->line), own);
     }
-    if (row.name == "gpus-per-node" || row.name == "gres")
-      gpus_of(row.value, fmt::format("{}:{}", file, row.line), facts);
-    if (row.name == "gpus" || row.name == "G") {
-      kind_of_gpu(row.value, fmt::format("{}:{}", file, row.line), facts);
-      state_ranks(count_of(behind_kind(row.value)), fmt::format("{}:{}", file, row.line), facts);
-    }
-    if (row.name == "constraint" || row.name == "C")
-      constraint_of(row.value, fmt::format("{}:{}", file, row.line), facts);
-    if (std::string_view unsure; (row.name == "partition" || row.name == "p") && facts.gpu.empty())
-      facts.gpu = preset_in_label(row.value, unsure);
-    if (row.name == "ntasks-per-node" && facts.gpus_per_node == 0 && count_of(row.value) > 1)
-      facts.gpus_per_node = count_of(row.value);
+    if (facts.nodes == 0) facts.nodes = own.nodes;
+    if (facts.gpus_per_node == 0) facts.gpus_per_node = own.gpus_per_node;
+    if (facts.ranks == 0) state_ranks(own.ranks, own.gpus_where, facts);
+    if (facts.gpus_where.empty()) facts.gpus_where = own.gpus_where;
+    if (facts.gpu.empty() && facts.other_gpu.empty())
+      facts.gpu = own.gpu, facts.other_gpu = own.other_gpu, facts.other_gpu_where = own.other_gpu_where;
+    return;
   }
 }
 
@@ -216,8 +253,10 @@ LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
     } else if (is_shell(source) || text.find("torchrun") != std::string::npos ||
                text.find("#SBATCH") != std::string::npos) {
       const Script& script = follow_script(source);
-      from_sbatch(script, source.path, facts);
+      for (const ShellDirective& row : script.sbatch)
+        from_slurm(row.name, row.value, fmt::format("{}:{}", source.path, row.line), facts);
       count_commands(script, source.path, facts);
+      from_srun(script, source.path, facts);
     }
   }
   facts.ranks = std::max(0, facts.ranks);

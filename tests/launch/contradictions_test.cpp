@@ -115,6 +115,27 @@ TEST_CASE("nodes of a launcher that are not the header's are told, and those of 
   CHECK(told(4, "--nnodes=2"));
 }
 
+TEST_CASE("what srun is given counts as the header's words do, where the header has none") {
+  const std::string launchers[] = {"torchrun --nnodes $SLURM_NNODES ", "deepspeed --no_ssh ", "python "};
+  const char* words[] = {"--gpus-per-node=4", "--gpus-per-node 4", "--gres=gpu:4", "--gres gpu:h100:4"};
+  for (const std::string& launcher : launchers)
+    for (const char* each : words)
+      for (const char* nodes : {"--nodes=2", "--nodes 2", "-N 2", "-N2"}) {
+        CAPTURE(launcher);
+        CAPTURE(each);
+        CAPTURE(nodes);
+        const std::string program = launcher + std::string(kMegatron) + "\n";
+        const std::string shell = "#!/bin/bash\n", header = "#SBATCH --nodes=2\n";
+        const LaunchJob said = job_of("h.sh", shell + header + "#SBATCH --gpus-per-node=4\nsrun " + program);
+        CHECK(said.gpus == 8);
+        CHECK(job_of("e.sh", shell + header + fmt::format("srun -l {} {}", each, program)).gpus == 8);
+        CHECK(job_of("b.sh", shell + fmt::format("srun {} {} {}", nodes, each, program)).gpus == 8);
+        // The header's count stands.
+        CHECK(job_of("t.sh", shell + header + "#SBATCH --gpus-per-node=8\n" + fmt::format("srun {} {}", each, program))
+                  .gpus == 16);
+      }
+}
+
 TEST_CASE("a word that is none of a key's choices is refused") {
   CHECK(error_of("n.yaml", replaced(kNanotron, "REDUCE_SCATTER", "SCATTER")) == "wrong_value");
   const std::string first =
