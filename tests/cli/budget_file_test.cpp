@@ -118,17 +118,18 @@ TEST_CASE("keys of other tools are told as the keys of a budget, which reads the
                  {"batch_size: 64", "global_batch: 64"},
                  {"lora_r: 8", "lora_rank: 8"},
                  {"bf16: true", "precision: bf16"}};
-  for (const auto& [keys, meant] : kOthers) {
+  for (const auto& other : kOthers) {
+    const std::string keys = other.keys, meant = other.meant;
     CAPTURE(keys);
-    folder.write("b.yaml", std::string("budget: 1\njobs:\n  - {name: a, model: 8b, ") + keys + "}\n");
+    folder.write("b.yaml", "budget: 1\njobs:\n  - {name: a, model: 8b, " + keys + "}\n");
     const Result<BudgetFile> file = read_budget_file("b.yaml");
     REQUIRE(!file);
     for (const Error& error : file.error()) {
       CHECK(error.code == "unknown_key");
       REQUIRE(!error.help.empty());
-      CHECK(error.help.front() == std::string("write `") + meant + "`");
+      CHECK(error.help.front() == "write `" + meant + "`");
     }
-    CHECK_MESSAGE(mistakes(folder, "budget: 1\nmodel: 8b\n" + std::string(meant) + "\n").empty(), meant);
+    CHECK_MESSAGE(mistakes(folder, "budget: 1\nmodel: 8b\n" + meant + "\n").empty(), meant);
   }
   CHECK(mistakes(folder, "budget: 1\nmodel: 8b\ngpus: 8\ncolour: red\n") ==
         std::vector<std::string>{"4: unknown key `colour`"});

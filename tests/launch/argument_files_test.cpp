@@ -76,7 +76,8 @@ TEST_CASE("a word of verl's counts the same in the command and in the configurat
       for (const auto& [key, value] : words) text += fmt::format(" {}={}", key, value);
     return text + "\n";
   };
-  for (const auto& [key, value] : moved) {
+  for (const auto& word : moved) {
+    const std::string &key = word.first, &value = word.second;
     CAPTURE(key);
     const std::string in_command = reading_of(job_of("run.sh", command("", {{key, value}})));
     CHECK(in_command != reading_of(job_of("run.sh", command("", {}))));
@@ -144,7 +145,8 @@ TEST_CASE("a word of the Trainer's counts the same in the command and in the fil
                             "accelerate launch --num_processes 8 run_sft.py --config {0}",
                             "torchrun --nproc_per_node 8 -m a.trainer {0}", "trl sft --config {0} --num_processes 8"};
   for (const char* program : programs)
-    for (const auto& [key, value] : moved) {
+    for (const auto& word : moved) {
+      const std::string &key = word.first, &value = word.second;
       CAPTURE(std::string(program));
       CAPTURE(key);
       const std::string words = " --per_device_train_batch_size 2 --model_name_or_path Qwen/Qwen2.5-7B";
