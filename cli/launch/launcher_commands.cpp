@@ -72,19 +72,6 @@ void from_inclusion(std::string_view hosts, LaunchFacts& facts) {
   facts.nodes = nodes, facts.gpus_per_node = each;
 }
 
-/// `--nnodes=4` or `--nnodes 4`, and the line of the value: where it was assigned, not its use.
-struct FlagAndValue {
-  std::string flag{}, value{};
-  int line = 0;
-};
-FlagAndValue flag_at(const ShellCommand& command, std::size_t i) {
-  const ShellWord& word = command.words[i];
-  if (const std::size_t equals = word.text.find('='); equals != std::string::npos)
-    return {word.text.substr(0, equals), word.text.substr(equals + 1), word.line};
-  if (i + 1 == command.words.size()) return {word.text, "", word.line};
-  return {word.text, command.words[i + 1].text, command.words[i + 1].line};
-}
-
 /// torchrun's --nnodes and --nproc-per-node, DeepSpeed's --num_nodes and --num_gpus, accelerate's machines.
 void from_command(const ShellCommand& command, const std::string& file, LaunchFacts& facts) {
   const bool starts_accelerate = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
@@ -125,8 +112,6 @@ void from_command(const ShellCommand& command, const std::string& file, LaunchFa
 void from_ranks(const ShellCommand& command, const std::string& file, LaunchFacts& facts) {
   constexpr std::string_view kLaunchers[] = {"mpirun", "mpiexec", "orterun", "horovodrun",
                                              "flux",   "jsrun",   "srun",    "msrun"};
-  constexpr std::string_view kInside[] = {"torchrun", "torch.distributed.run", "torch.distributed.launch", "deepspeed",
-                                          "accelerate"};
   constexpr std::string_view kAll[] = {"-np", "-n", "--np", "--ntasks", "--worker-num"},
                              kEach[] = {"-npernode", "--npernode",        "-ppn",
                                         "--ppn",     "--ntasks-per-node", "--local-worker-num"};
@@ -138,8 +123,8 @@ void from_ranks(const ShellCommand& command, const std::string& file, LaunchFact
   for (std::size_t i = 0; i < command.words.size(); ++i) {
     const std::string& text = command.words[i].text;
     const std::string_view program = base_name(text);
-    if (one_of(program, kInside)) return;
-    if (program.starts_with("python") || program.ends_with(".py")) break;  // what follows are its own words
+    if (starts_ranks(program)) return;
+    if (is_python(program)) break;  // what follows are its own words
     if (launcher.empty() && one_of(program, kLaunchers)) launcher = program;
     if (launcher.empty()) continue;
     const auto& [word, stated, line_of_value] = flag_at(command, i);
@@ -222,6 +207,23 @@ LaunchFacts stated_by(const ShellCommand& command, const std::string& file) {
 }
 
 }  // namespace
+
+FlagAndValue flag_at(const ShellCommand& command, std::size_t i) {
+  const ShellWord& word = command.words[i];
+  if (const std::size_t equals = word.text.find('='); equals != std::string::npos)
+    return {word.text.substr(0, equals), word.text.substr(equals + 1), word.line};
+  if (i + 1 == command.words.size()) return {word.text, "", word.line};
+  return {word.text, command.words[i + 1].text, command.words[i + 1].line};
+}
+
+bool starts_ranks(std::string_view program) {
+  constexpr std::string_view kStarters[] = {"torchrun", "torch.distributed.run", "torch.distributed.launch",
+                                            "deepspeed", "accelerate"};
+  return std::any_of(std::begin(kStarters), std::end(kStarters),
+                     [&](std::string_view starter) { return is(program, starter); });
+}
+
+bool is_python(std::string_view program) { return program.starts_with("python") || program.ends_with(".py"); }
 
 void state_ranks(int ranks, std::string where, LaunchFacts& facts) {
   if (ranks == 0) return;

@@ -8,6 +8,17 @@
 
 namespace plan {
 
+/// `--nnodes=4` or `--nnodes 4`, and the line of the value: where it was assigned, not its use.
+struct FlagAndValue {
+  std::string flag{}, value{};
+  int line = 0;
+};
+[[nodiscard]] FlagAndValue flag_at(const ShellCommand& command, std::size_t i);
+
+/// A program, by the last part of its path, that starts the ranks of a node by itself; and Python or a script of it.
+[[nodiscard]] bool starts_ranks(std::string_view program);
+[[nodiscard]] bool is_python(std::string_view program);
+
 /// Ranks that are no nodes times GPUs. Launchers that disagree state nothing.
 void state_ranks(int ranks, std::string where, LaunchFacts& facts);
 

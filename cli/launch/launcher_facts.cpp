@@ -110,36 +110,24 @@ void from_slurm(std::string_view name, std::string_view value, const std::string
     facts.gpus_per_node = count_of(value);
 }
 
-/// A program that may train, or what starts one.
-bool runs_python(const ShellWord& word) {
-  constexpr std::string_view kStarters[] = {"torchrun", "deepspeed", "accelerate"};
-  const std::string_view program = base_name(word.text);
-  return program.starts_with("python") || program.ends_with(".py") ||
-         std::find(std::begin(kStarters), std::end(kStarters), program) != std::end(kStarters);
-}
-
 /// Flags of srun in front of a program that trains, where neither the header nor the program's launcher says: the step
 /// takes from the job what it names.
 void from_srun(const Script& script, const std::string& file, LaunchFacts& facts) {
   if (facts.nodes > 0 && facts.gpus_per_node > 0) return;
   for (const ShellCommand& command : script.commands) {
-    const auto starts = [](const ShellWord& word) { return base_name(word.text) == "srun"; };
-    const auto srun = std::find_if(command.words.begin(), command.words.end(), starts);
-    const auto end = std::find_if(srun, command.words.end(), runs_python);
-    if (end == command.words.end() || trains_nothing(command)) continue;
+    std::size_t i = 0, end = 0;
+    const auto name = [&](std::size_t at) { return base_name(command.words[at].text); };
+    while (i < command.words.size() && name(i) != "srun") ++i;
+    for (end = i; end < command.words.size() && !starts_ranks(name(end)) && !is_python(name(end));) ++end;
+    if (end == command.words.size() || trains_nothing(command)) continue;
     LaunchFacts own;
-    for (auto word = std::next(srun); word < end; ++word) {
-      std::string_view flag = word->text, value;
+    for (++i; i < end; ++i) {
+      auto [flag, value, line] = flag_at(command, i);
       if (!flag.starts_with('-')) continue;
-      flag.remove_prefix(flag.starts_with("--") ? 2 : 1);
-      const std::size_t equals = flag.find('=');
-      if (equals != std::string_view::npos)
-        value = flag.substr(equals + 1), flag = flag.substr(0, equals);
-      else if (!word->text.starts_with("--") && flag.size() > 1)
-        value = flag.substr(1), flag = flag.substr(0, 1);  // -N4
-      else if (std::next(word) < end)
-        value = std::next(word)->text;
-      from_slurm(flag, value, fmt::format("{}:{}", file, word->line), own);
+      const bool letter = !flag.starts_with("--");
+      flag.erase(0, letter ? 1 : 2);
+      if (letter && flag.size() > 1) value = flag.substr(1), flag.resize(1);  // -N4
+      from_slurm(flag, value, fmt::format("{}:{}", file, line), own);
     }
     if (facts.nodes == 0) facts.nodes = own.nodes;
     if (facts.gpus_per_node == 0) facts.gpus_per_node = own.gpus_per_node;

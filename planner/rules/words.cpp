@@ -313,6 +313,7 @@ std::vector<std::string_view> adapter_trainers(const Problem& problem) {
   return names;
 }
 
+/// A rule of the job's framework alone that looks at the job before any axis is chosen.
 bool of_job(const Rule& rule, const Problem& problem) {
   return rule.frameworks != kAllFrameworks && (rule.frameworks & framework_bit(problem.framework)) != 0 &&
          rule.level == Level::Grid;
