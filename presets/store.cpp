@@ -1,5 +1,5 @@
-// Finds presets: user folders over installed files over the copies inside the program. Names and aliases come from the
-// first lines of each file, without parsing the rest. Tested by tests/presets/store_test.cpp.
+// Finds presets and files by a word, reads them, and says what is near where there is none of that name. Tested by
+// tests/presets/store_test.cpp.
 #include "presets/store.hpp"
 
 #include <fmt/format.h>
@@ -14,10 +14,9 @@
 #include "presets/config_json.hpp"
 #include "presets/default_cluster.hpp"
 #include "presets/efficiency_reader.hpp"
-#include "presets/embedded.hpp"
+#include "presets/entries.hpp"
 #include "presets/gpu_names.hpp"
 #include "presets/hardware.hpp"
-#include "presets/header.hpp"
 #include "presets/machines.hpp"
 #include "presets/model_names.hpp"
 #include "presets/reader.hpp"
@@ -30,102 +29,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct KindWords {
-  std::string_view folder, noun, flag;
-};
-KindWords words(PresetKind kind) {
-  switch (kind) {
-    case PresetKind::Model: return {"models", "model", "--model"};
-    case PresetKind::Gpu: return {"gpus", "GPU", "--gpu"};
-    case PresetKind::Cluster: return {"clusters", "cluster", "--cluster"};
-  }
-  return {"models", "model", "--model"};
-}
-
-/// A name as it is compared: without case, hyphens, underscores, blanks, and the colon that Ollama writes before a
-/// size. Dots count: qwen2.5-7b is not qwen2-57b.
-std::string folded(std::string_view word) {
-  std::string out;
-  for (const char c : word)
-    if (c != '-' && c != '_' && c != ' ' && c != ':') out += lower_case(c);
-  return out;
-}
-
-/// The YAML files of one kind in a folder, sorted.
-std::vector<fs::path> files_in(const std::string& folder, PresetKind kind) {
-  std::vector<fs::path> files;
-  if (folder.empty()) return files;
-  std::error_code status;
-  for (fs::directory_iterator at(fs::path(folder) / words(kind).folder, status), end; at != end; at.increment(status))
-    if (at->path().extension() == ".yaml" && at->is_regular_file(status)) files.push_back(at->path());
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-std::vector<PresetEntry> folder_entries(const std::string& folder, PresetKind kind) {
-  std::vector<PresetEntry> entries;
-  for (const fs::path& file : files_in(folder, kind)) {
-    Result<std::string> text = yaml::read_text(file.string());
-    if (text) entries.push_back({file.stem().string(), scan_list(*text, "aliases"), file.string(), *std::move(text)});
-  }
-  return entries;
-}
-
-PresetEntry embedded_entry(const EmbeddedFile& file) {
-  return {std::string(file.name), scan_list(file.text, "aliases"), "embedded", std::string(file.text)};
-}
-
-std::vector<PresetEntry> embedded_entries(PresetKind kind) {
-  std::vector<PresetEntry> entries;
-  for (const EmbeddedFile& file : embedded_files())
-    if (file.folder == words(kind).folder) entries.push_back(embedded_entry(file));
-  return entries;
-}
-
-/// Folders on disk in the order of precedence.
-std::vector<std::string> folders(const StoreOptions& options) {
-  std::vector<std::string> all = options.path;
-  all.push_back(options.data_home);
-  all.push_back(options.installed);
-  return all;
-}
-
-/// Everything of a kind in the order of precedence.
-std::vector<PresetEntry> all_entries(PresetKind kind, const StoreOptions& options) {
-  std::vector<PresetEntry> entries;
-  for (const std::string& folder : folders(options))
-    for (PresetEntry& entry : folder_entries(folder, kind)) entries.push_back(std::move(entry));
-  for (PresetEntry& entry : embedded_entries(kind)) entries.push_back(std::move(entry));
-  return entries;
-}
-
 bool looks_like_path(std::string_view word) {
   return word.starts_with("./") || word.starts_with("../") || word.starts_with("/") || word.starts_with("~") ||
          word == "." || word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
-}
-
-/// One entry by its own name, else by a whole alias, else by an alias without its owner, which copies on a disk lack:
-/// `k2` is Kimi's, though LLM360's is `LLM360/K2`.
-bool names(const PresetEntry& entry, std::string_view wanted, int pass) {
-  const auto is = [&](std::string_view name) { return folded(name) == wanted; };
-  if (pass == 0) return is(entry.name);
-  return std::any_of(entry.aliases.begin(), entry.aliases.end(),
-                     [&](const std::string& alias) { return is(pass == 1 ? alias : base_name(alias)); });
-}
-
-/// The first preset of that name, source by source; in each source a name goes before an alias.
-std::optional<PresetEntry> find_entry(PresetKind kind, std::string_view word, const StoreOptions& options) {
-  const std::string wanted = folded(word);
-  if (wanted.empty()) return std::nullopt;
-  const auto find_in = [&](std::vector<PresetEntry> entries) -> std::optional<PresetEntry> {
-    for (const int pass : {0, 1, 2})
-      for (PresetEntry& entry : entries)
-        if (names(entry, wanted, pass)) return std::move(entry);
-    return std::nullopt;
-  };
-  for (const std::string& folder : folders(options))
-    if (std::optional<PresetEntry> found = find_in(folder_entries(folder, kind))) return found;
-  return find_in(embedded_entries(kind));
 }
 
 /// Names of presets that have `word` as a part between hyphens: "7b" of llama2-7b, not of 70b or 57b.
@@ -163,10 +69,11 @@ std::string numbers_of(std::string_view name) {
 /// The name that is spelt most like `word`; of models, one with the same numbers: a slip is seldom in a version or a
 /// size, and a job for another one is another job. So it is of GPUs whose memory a word states beside their number.
 std::string nearest_of(PresetKind kind, std::string_view word, const std::vector<std::string>& names) {
+  const std::string numbers = numbers_of(word);
   std::vector<std::string> same = names;
-  std::erase_if(same, [&](const std::string& name) { return numbers_of(name) != numbers_of(word); });
+  std::erase_if(same, [&](const std::string& name) { return numbers_of(name) != numbers; });
   std::string near = nearest_name(word, same);
-  const bool several = numbers_of(word).find(' ') < numbers_of(word).size() - 1;
+  const bool several = numbers.find(' ') < numbers.size() - 1;
   return near.empty() && kind != PresetKind::Model && !several ? nearest_name(word, names) : near;
 }
 
@@ -178,7 +85,7 @@ std::optional<PresetKind> another_kind(PresetKind kind, std::string_view word, c
 }
 
 Error unknown(PresetKind kind, std::string_view word, const StoreOptions& options) {
-  const KindWords w = words(kind);
+  const PresetWords w = words_of(kind);
   const std::vector<PresetEntry> entries = all_entries(kind, options);
   const std::optional<PresetKind> other = another_kind(kind, word, options);
   std::vector<std::string> names;
@@ -213,7 +120,7 @@ Error unknown(PresetKind kind, std::string_view word, const StoreOptions& option
     error.help.push_back(fmt::format("drivers give that name to `{}`", sheet));
   if (other)
     error.help.push_back(
-        fmt::format("`{}` is a {}: write `{} {}`", word, words(*other).noun, words(*other).flag, word));
+        fmt::format("`{}` is a {}: write `{} {}`", word, words_of(*other).noun, words_of(*other).flag, word));
   if (const auto make = kind == PresetKind::Gpu ? gpus_of_make(word, entries) : std::vector<std::string>{};
       !make.empty())
     error.help.push_back(fmt::format("of that make are {}", fmt::join(make, ", ")));
@@ -225,19 +132,23 @@ Error unknown(PresetKind kind, std::string_view word, const StoreOptions& option
   return error;
 }
 
-/// The text behind a word: preset, file, or folder with a config.json.
-Result<PresetEntry> find_text(PresetKind kind, std::string_view word, const StoreOptions& options) {
+/// The text behind a word: preset, file, or folder with a config.json. Nothing where no such thing is.
+std::optional<Result<PresetEntry>> text_behind(PresetKind kind, std::string_view word, const StoreOptions& options) {
   std::error_code status;
   if (!options.files || !looks_like_path(word)) {
     if (std::optional<PresetEntry> entry = find_entry(kind, word, options)) return *std::move(entry);
-    if (!options.files || word.empty() || !fs::exists(fs::path(word), status))
-      return fail(unknown(kind, word, options));
+    if (!options.files || word.empty() || !fs::exists(fs::path(word), status)) return std::nullopt;
   }
   std::string path(word);
   if (kind == PresetKind::Model && fs::is_directory(path, status)) path = (fs::path(path) / "config.json").string();
   Result<std::string> text = yaml::read_text(path);
   if (!text) return fail(text.error());
   return PresetEntry{fs::path(path).stem().string(), {}, path, *std::move(text)};
+}
+
+Result<PresetEntry> find_text(PresetKind kind, std::string_view word, const StoreOptions& options) {
+  if (std::optional<Result<PresetEntry>> text = text_behind(kind, word, options)) return *std::move(text);
+  return fail(unknown(kind, word, options));
 }
 
 template <class T>
@@ -333,9 +244,9 @@ Result<PooledCluster> parse_pools(const PresetEntry& entry, const StoreOptions& 
 }
 
 Result<Found<Model>> load_model(std::string_view word, const StoreOptions& options) {
-  const Result<PresetEntry> entry = find_text(PresetKind::Model, word, options);
-  if (entry) return found_model(*entry);
-  if (options.files && looks_like_path(word)) return tl::unexpected(entry.error());
+  const std::optional<Result<PresetEntry>> text = text_behind(PresetKind::Model, word, options);
+  if (text && *text) return found_model(**text);
+  if (text && looks_like_path(word)) return tl::unexpected(text->error());
   for (const OtherName& name : other_names(word)) {
     const std::optional<PresetEntry> other = find_entry(PresetKind::Model, name.text, options);
     if (!other) continue;
@@ -343,7 +254,7 @@ Result<Found<Model>> load_model(std::string_view word, const StoreOptions& optio
     if (model) model->exact = name.exact;
     return model;
   }
-  return tl::unexpected(entry.error());
+  return text ? tl::unexpected(text->error()) : fail(unknown(PresetKind::Model, word, options));
 }
 
 Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options) {
@@ -377,16 +288,6 @@ Result<Found<Cluster>> load_cluster_of_gpu(std::string_view word, const StoreOpt
   const Result<Found<Gpu>> gpu = load_gpu(word, options);
   if (!gpu) return tl::unexpected(gpu.error());
   return Found<Cluster>{default_cluster(gpu->value), gpu->name, gpu->origin, gpu->digest};
-}
-
-std::vector<PresetEntry> list_presets(PresetKind kind, const StoreOptions& options) {
-  std::vector<PresetEntry> entries = all_entries(kind, options);
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const PresetEntry& a, const PresetEntry& b) { return a.name < b.name; });
-  const auto end = std::unique(entries.begin(), entries.end(),
-                               [](const PresetEntry& a, const PresetEntry& b) { return a.name == b.name; });
-  entries.erase(end, entries.end());
-  return entries;
 }
 
 }  // namespace plan

@@ -88,12 +88,27 @@ bool agrees(const Model& described, const Model& named) {
   });
 }
 
+/// Whether a preset's text has the widths of a model. Parsing takes time, and most presets have others.
+bool may_have_widths(std::string_view text, const Model& model) {
+  const auto states = [&](std::string_view key, std::int64_t number) {
+    const std::string line = fmt::format("{}: {}", key, number);
+    for (std::size_t at = text.find(line); at != std::string_view::npos; at = text.find(line, at + 1))
+      if (const std::size_t end = at + line.size(); end == text.size() || text[end] < '0' || text[end] > '9')
+        return true;
+    return false;
+  };
+  return states("hidden", model.hidden) && std::all_of(model.kinds.begin(), model.kinds.end(), [&](const Layer& kind) {
+           return kind.ffn == Ffn::Dense ? states("width", kind.dense.width)
+                                         : kind.ffn != Ffn::Moe || states("expert_width", kind.moe.expert_width);
+         });
+}
+
 /// Presets of the same shape, those with the stated vocabulary (or padded to it) first.
 std::vector<Model> presets_like(const Model& model) {
   const StoreOptions store = StoreOptions::from_environment();
   std::vector<Model> out;
   for (const PresetEntry& entry : list_presets(PresetKind::Model, store)) {
-    if (entry.text.find(fmt::format("hidden: {}", model.hidden)) == std::string::npos) continue;  // parsing takes time
+    if (!may_have_widths(entry.text, model)) continue;
     Result<Model> preset = parse_model(entry);
     if (!preset || !same_shape(model, *preset)) continue;
     out.push_back(std::move(*preset));
