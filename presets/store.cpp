@@ -243,7 +243,7 @@ Result<PooledCluster> parse_pools(const PresetEntry& entry, const StoreOptions& 
   return read_pooled_cluster(entry.text, file_of(entry), lookup);
 }
 
-Result<Found<Model>> load_model(std::string_view word, const StoreOptions& options) {
+std::optional<Result<Found<Model>>> find_model(std::string_view word, const StoreOptions& options) {
   const std::optional<Result<PresetEntry>> text = text_behind(PresetKind::Model, word, options);
   if (text && *text) return found_model(**text);
   if (text && looks_like_path(word)) return tl::unexpected(text->error());
@@ -254,7 +254,13 @@ Result<Found<Model>> load_model(std::string_view word, const StoreOptions& optio
     if (model) model->exact = name.exact;
     return model;
   }
-  return text ? tl::unexpected(text->error()) : fail(unknown(PresetKind::Model, word, options));
+  if (text) return tl::unexpected(text->error());
+  return std::nullopt;
+}
+
+Result<Found<Model>> load_model(std::string_view word, const StoreOptions& options) {
+  if (std::optional<Result<Found<Model>>> model = find_model(word, options)) return *std::move(model);
+  return fail(unknown(PresetKind::Model, word, options));
 }
 
 Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options) {

@@ -41,6 +41,8 @@ struct Found {
 /// A name or alias (case does not matter), a YAML file, a Hugging Face config.json or a folder with one; else the
 /// preset whose layers a checkpoint of that name has: without its owner, or without what names of variants add.
 [[nodiscard]] Result<Found<Model>> load_model(std::string_view word, const StoreOptions& options);
+/// The same; nothing if there is no such name, which load_model would set beside all that are like it.
+[[nodiscard]] std::optional<Result<Found<Model>>> find_model(std::string_view word, const StoreOptions& options);
 /// A name or alias, or a YAML file.
 [[nodiscard]] Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options);
 [[nodiscard]] Result<Found<Cluster>> load_cluster(std::string_view word, const StoreOptions& options);

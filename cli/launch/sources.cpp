@@ -189,9 +189,9 @@ std::optional<NamedModel> model_named(std::string_view name) {
   if (name.empty()) return std::nullopt;
   StoreOptions store = StoreOptions::from_environment();
   store.files = false;
-  Result<Found<Model>> found = load_model(name, store);
-  if (!found) return std::nullopt;
-  return NamedModel{std::move(found->value), found->exact};
+  std::optional<Result<Found<Model>>> found = find_model(name, store);
+  if (!found || !*found) return std::nullopt;
+  return NamedModel{std::move((*found)->value), (*found)->exact};
 }
 
 }  // namespace plan
