@@ -134,8 +134,8 @@ class Map {
   /// Every key in the order written; all count as known. For maps whose keys are names of the user's.
   std::vector<std::pair<const Node*, const Node*>> entries();
 
-  /// What to write for a key that nobody asks for, in sentences: its name, and its value.
-  using Meaning = std::function<std::vector<std::string>(const Node& key, const Node& value)>;
+  /// What to write for a key that nobody asks for, in sentences.
+  using Meaning = std::function<std::vector<std::string>(const std::string& key)>;
   /// Reports the keys that nobody asked for, each with what it means, or else with the nearest known one. Call last.
   void finish(const Meaning& meaning = {});
 

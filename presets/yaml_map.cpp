@@ -124,7 +124,7 @@ void Map::finish(const Meaning& meaning) {
   for (std::size_t i = 0; i + 1 < node_->items.size(); i += 2) {
     const Node& key = node_->items[i];
     if (std::find(known_.begin(), known_.end(), key.text) != known_.end()) continue;
-    std::vector<std::string> help = meaning ? meaning(key, node_->items[i + 1]) : std::vector<std::string>{};
+    std::vector<std::string> help = meaning ? meaning(key.text) : std::vector<std::string>{};
     if (const std::string near = nearest_name(key.text, known_); help.empty())
       help.push_back(near.empty() ? fmt::format("keys here: {}", fmt::join(known_, ", "))
                                   : fmt::format("a key with a similar name exists: `{}`", near));

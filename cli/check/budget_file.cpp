@@ -233,9 +233,9 @@ void BudgetReader::expand(BudgetJob job, std::vector<BudgetJob>& out) {
 }
 
 yaml::Map::Meaning BudgetReader::meanings(const yaml::Map& map, const BudgetJob& job) const {
-  return [&map, &job](const yaml::Node& key, const yaml::Node&) {
+  return [&map, &job](const std::string& key) {
     const auto layout = job.words.find("layout");
-    return meant_keys(key.text, map.node().items, layout == job.words.end() ? "" : layout->second.text);
+    return meant_keys(key, map.node().items, layout == job.words.end() ? "" : layout->second.text);
   };
 }
 

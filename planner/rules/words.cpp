@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -209,12 +210,16 @@ void free_axis(Fixed& fixed, std::string_view key) {
   });
 }
 
-/// The formats that a GPU multiplies in, as words.
-std::string formats_of(const Gpu& gpu) {
-  std::string all;
+/// The formats that `has` holds for, between commas.
+std::string formats_where(const std::function<bool(Precision)>& has) {
+  std::vector<std::string_view> names;
   for (const Named<Precision>& row : kPrecisionNames)
-    if (multiplies(gpu, row.value)) all.append(all.empty() ? "" : ", ").append(row.name);
-  return all;
+    if (has(row.value)) names.push_back(row.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string formats_of(const Gpu& gpu) {
+  return formats_where([&](Precision precision) { return multiplies(gpu, precision); });
 }
 
 }  // namespace
@@ -319,19 +324,16 @@ bool of_job(const Rule& rule, const Problem& problem) {
          rule.level == Level::Grid;
 }
 
-/// Formats that the job's framework and GPU both have, between commas.
+/// Formats that the job's framework and GPU both have.
 std::string formats_of_both(const Problem& problem) {
-  std::string all;
   Problem other = problem;
-  for (const auto& row : kPrecisionNames) {
-    other.training.precision = row.value;
+  return formats_where([&](Precision precision) {
+    other.training.precision = precision;
     const auto refuses = [&](const Rule& rule) {
       return of_job(rule, other) && concerns_precision(rule) && !rule.holds(other, {});
     };
-    if (multiplies(problem.cluster.gpu, row.value) && std::none_of(rules().begin(), rules().end(), refuses))
-      all.append(all.empty() ? "" : ", ").append(row.name);
-  }
-  return all;
+    return multiplies(problem.cluster.gpu, precision) && std::none_of(rules().begin(), rules().end(), refuses);
+  });
 }
 
 }  // namespace
