@@ -180,7 +180,7 @@ TEST_CASE("a word of --layout is honoured or refused by its name") {
   const std::vector<std::string> words = all_words();
   std::mt19937 random(17);
   const checks::Folder folder;
-  for (int i = 0; i < oracle::rounds(600); ++i) {
+  for (int i = 0; i < oracle::rounds(250); ++i) {
     const auto& rows = frameworks();
     const FrameworkRow& framework = rows[random() % rows.size()];
     const std::string model = random() % 4 == 0 ? "mixtral-8x7b" : "8b", gpus = model == "8b" ? "8" : "32";
