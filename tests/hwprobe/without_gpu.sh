@@ -10,8 +10,8 @@ python=$(tests/validators/venv.sh cuda python3 nvidia-cuda-nvcc==13.0.88 nvidia-
   nvidia-cuda-nvrtc==13.0.88 nvidia-cudnn-cu13==9.19.0.56) ||
   { echo "skipped: the CUDA toolkit: the package index cannot be reached in time"; exit 0; }
 packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/nvidia
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+work=$(mktemp -d) build=$PWD/build-cuda  # in the tree, where a compiler cache knows its sources again
+trap 'rm -rf "$work" "$build"' EXIT
 
 # The packages as one toolkit, with the names that a linker looks for.
 mkdir -p "$work/toolkit/lib"
@@ -24,15 +24,15 @@ for file in "$packages"/cu13/lib/*; do
   ln -sf "$file" "$work/toolkit/lib/${name%.so.*}.so"
 done
 chmod +x "$work"/toolkit/bin/* "$work"/toolkit/nvvm/bin/*
-cmake -S . -B "$work/build" -G Ninja -DPLAN_CUDA=ON -DCUDAToolkit_ROOT="$work/toolkit" -DCMAKE_CUDA_ARCHITECTURES=90-real \
+cmake -S . -B "$build" -G Ninja -DPLAN_CUDA=ON -DCUDAToolkit_ROOT="$work/toolkit" -DCMAKE_CUDA_ARCHITECTURES=90-real \
   -DCMAKE_CUDA_COMPILER="$work/toolkit/bin/nvcc" -DNCCL_INCLUDE_DIR="$packages/nccl/include" -DCUDNN_INCLUDE_DIR="$packages/cudnn/include" \
   -DPLAN_TEST_PLAN="$plan" > "$work/log" ||
   { tail -n 20 "$work/log"; exit 1; }
-cmake --build "$work/build" --target plan_probe_cuda test_attention_graph test_probe_device > "$work/log" || { tail -n 40 "$work/log"; exit 1; }
-cmake -DPLAN="$plan" -DPLUGIN="$(find "$work/build/lib" -name 'libplan_probe_cuda.so')" -P tests/hwprobe/needed.cmake
+cmake --build "$build" --target plan_probe_cuda test_attention_graph test_probe_device > "$work/log" || { tail -n 40 "$work/log"; exit 1; }
+cmake -DPLAN="$plan" -DPLUGIN="$(find "$build/lib" -name 'libplan_probe_cuda.so')" -P tests/hwprobe/needed.cmake
 tests/hwprobe/vectorised.sh hwprobe/cuda/kernels.cu "$work/toolkit/bin/nvcc" -std=c++17 -arch=sm_90 -I. -I"$packages/nccl/include"
 PLAN_TEST_CUDNN="$packages/cudnn/lib/libcudnn.so.9" LD_LIBRARY_PATH="$packages/cudnn/lib:$packages/cu13/lib" \
-  "$work/build/tests/hwprobe/test_attention_graph" "$work/build/tests/hwprobe/libcuda.so.1"
-"$work/build/tests/hwprobe/test_probe_device"
-tests/hwprobe/run_all_answers.sh "$plan" "$work/build/tests/hwprobe"
+  "$build/tests/hwprobe/test_attention_graph" "$build/tests/hwprobe/libcuda.so.1"
+"$build/tests/hwprobe/test_probe_device"
+tests/hwprobe/run_all_answers.sh "$plan" "$build/tests/hwprobe"
 echo "the CUDA plugin compiles, and needs neither libnccl nor libcudnn to start"
