@@ -24,6 +24,12 @@ struct Expansion {
 
 Expansion one(Text text) { return {{std::move(text)}, false, true}; }
 
+Expansion number(long long value, int line) {
+  Text out;
+  out.add(std::to_string(value), line);
+  return one(std::move(out));
+}
+
 class Expander {
  public:
   Expander(const Text& raw, Scope& scope, bool split) : raw_(raw), scope_(scope), split_(split) {}
@@ -198,25 +204,21 @@ class Expander {
     const std::size_t from = at_;
     const std::string_view text = raw_.chars;
     const int line = raw_.lines[at_++];
-    if (text.substr(at_, 2) == "((") {
-      const std::size_t end = closing(text, at_, '(', ')');
+    const bool older = text.substr(at_, 1) == "[";  // `$[ ]`, which bash still takes for `$(( ))`
+    if (older || text.substr(at_, 2) == "((") {
+      const std::size_t end = older ? closing(text, at_, '[', ']') : closing(text, at_, '(', ')');
       at_ = std::min(end, text.size());
       if (end == std::string_view::npos) return as_written(from);
-      Text inner = expand_one(raw_.part(from + 3, end - from - 5), scope_);
+      const std::size_t marks = older ? 1 : 2;  // in front of the terms and behind them, beside the `$`
+      Text inner = expand_one(raw_.part(from + 1 + marks, end - from - 1 - 2 * marks), scope_);
       const std::optional<long long> value = arithmetic(inner.chars, scope_);
-      if (!value) return as_written(from);
-      Text out;
-      out.add(std::to_string(*value), line);
-      return one(std::move(out));
+      return value ? number(*value, line) : as_written(from);
     }
     if (at_ < text.size() && text[at_] == '(') {
       const std::size_t open = at_;
       at_ = std::min(closing(text, at_, '(', ')'), text.size());
-      if (const std::optional<long long> value = expression(raw_.part(open + 1, at_ - open - 2))) {
-        Text out;
-        out.add(std::to_string(*value), line);
-        return one(std::move(out));
-      }
+      if (const std::optional<long long> value = expression(raw_.part(open + 1, at_ - open - 2)))
+        return number(*value, line);
       if (std::optional<Text> text_of = printed(raw_.part(open + 1, at_ - open - 2))) return one(std::move(*text_of));
       if (std::optional<Text> count = counted_by_machine(raw_.part(open + 1, at_ - open - 2), scope_))
         return one(std::move(*count));
@@ -254,9 +256,7 @@ class Expander {
     }
     if (name == "#") {
       if (!scope_.knows_positional) return std::nullopt;
-      Text out;
-      out.add(std::to_string(scope_.positional.empty() ? 0 : scope_.positional.size() - 1), line);
-      return one(std::move(out));
+      return number(static_cast<long long>(scope_.positional.empty() ? 0 : scope_.positional.size() - 1), line);
     }
     if (std::isdigit(static_cast<unsigned char>(name[0])) != 0) {
       const std::size_t index = static_cast<std::size_t>(std::atoi(std::string(name).c_str()));
@@ -324,11 +324,9 @@ class Expander {
     const std::size_t bracket = name.find('[');
     const auto found = scope_.variables.find(std::string(name.substr(0, bracket)));
     if (found == scope_.variables.end()) return as_written(from);
-    Text out;
     const Value& value = found->second;
     const std::size_t first = value.items.empty() ? 0 : value.items.front().chars.size();
-    out.add(std::to_string(bracket == std::string_view::npos ? first : value.items.size()), line);
-    return one(std::move(out));
+    return number(static_cast<long long>(bracket == std::string_view::npos ? first : value.items.size()), line);
   }
 
   /// `:-default`, `:=default`, `:+other`, `:?message`, `:offset`, `#prefix`, `%suffix`, `/old/new`, `^^`, `,,`.

@@ -87,10 +87,7 @@ class Lexer {
     }
     if (c == '\\' && peek(1) != '\0') return keep(), keep();
     if (c == '\'' || c == '"' || c == '`') return quoted(c);
-    if (c == '$' && (peek(1) == '(' || peek(1) == '{')) {
-      keep();
-      return peek() == '(' ? bracket('(', ')') : bracket('{', '}');
-    }
+    if (c == '$' && opens(peek(1))) return expansion();
     if (c == '#' && word_.chars.empty()) return comment();
     if (c == '\n' && !blanks_) {
       symbol(1);
@@ -122,17 +119,20 @@ class Lexer {
     keep();
     while (at_ < text_.chars.size() && peek() != quote) {
       if (peek() == '\\' && quote != '\'' && peek(1) != '\0') keep();
-      if (quote == '"' && peek() == '$' && (peek(1) == '(' || peek(1) == '{')) {
-        keep();
-        if (peek() == '(')
-          bracket('(', ')');
-        else
-          bracket('{', '}');
+      if (quote == '"' && peek() == '$' && opens(peek(1))) {
+        expansion();
         continue;
       }
       keep();
     }
     if (at_ < text_.chars.size()) keep();
+  }
+
+  /// What follows `$` where more than a name does: `$(`, `${`, and `$[`, bash's older word for `$((`.
+  static bool opens(char c) { return c == '(' || c == '{' || c == '['; }
+  void expansion() {
+    keep();
+    bracket(peek(), peek() == '(' ? ')' : peek() == '{' ? '}' : ']');
   }
 
   void bracket(char left, char right) {

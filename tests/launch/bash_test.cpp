@@ -83,7 +83,7 @@ class Writer {
       case 10: return "${#L[@]}";
       case 11: return "${L[@]" + one_of({"", ":1", ":1:2", ":2:1"}) + "}";
       case 12: return "$(( " + sum(3) + " ))";
-      case 13: return "$((" + sum(2) + "))";
+      case 13: return (up_to(1) == 0 ? "$((" + sum(2) + "))" : "$[" + sum(2) + "]");
       case 14: return "${L[*]}";
       case 15: return "${M[" + key() + "]}";
       case 16: return "${M[" + key() + "]" + one_of({":-", "-", ":+", "+"}) + one_of({"8", "$N", "none"}) + "}";

@@ -32,6 +32,7 @@ constexpr Row kRows[] = {
     {"B=; run ${B:-8} \"${B-9}\"", "run 8 "},
     {"N=4 G=8; run $((N*G)) $(( $N + ${G} / 2 - 1 )) $((N % 3)) $((-N))", "run 32 7 1 -4"},
     {"N=7; run $((N / -1)) $((N % -1)) $((N / -2))", "run -7 0 -3"},
+    {"B=128 N=4; A=$[$B/($N*$((N / 2)))]; run $A \"$[ N + 1 ]\" $[B > N]x", "run 16 5 1x"},
     {"run a \\\n  b \\\n  c", "run a b c"},
     {"run $UNSET ${UNSET} $(date) `date`", "run $UNSET ${UNSET} $(date) `date`"},
     {"if [ 1 -eq 1 ]; then run yes; else run no; fi", "run yes"},
