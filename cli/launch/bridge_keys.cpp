@@ -70,6 +70,7 @@ constexpr DialectRow kBridge[] = {
      "fp8-param-gather"},
 };
 
+constexpr std::string_view kBridgeNumbers[] = {"peft.dim"};
 constexpr auto kBridgeDerived = word_list([] {
   return "peft peft.dim peft._target_ mixed_precision.first_last_layers_bf16 "
          "mixed_precision.num_layers_at_start_in_bf16 mixed_precision.num_layers_at_end_in_bf16 "
@@ -88,8 +89,17 @@ constexpr CountedAs kBridgeCounted[] = {
 }  // namespace
 
 const Dialect& bridge_dialect() {
-  static const Dialect dialect{"megatron-bridge", keys_of_rows(kBridge), "",  "", "", "mixed_precision", kBridgeDerived,
-                               derive_bridge,     kBridgeCounted,        true};
+  static const Dialect dialect{"megatron-bridge",
+                               keys_of_rows(kBridge),
+                               "",
+                               "",
+                               "",
+                               "mixed_precision",
+                               kBridgeDerived,
+                               derive_bridge,
+                               kBridgeCounted,
+                               true,
+                               kBridgeNumbers};
   return dialect;
 }
 

@@ -234,6 +234,8 @@ Result<LaunchJob> read_bridge_performance(std::span<const LaunchSource> files, c
                  {},
                  {"state the job with `--model`, `--gpus` and `--layout`"}});
   const DialectKeys& flags = found->keys;
+  for (const char* key : {"num_gpus", "gpus_per_node"})
+    if (std::optional<Error> error = no_number(flags, key, true)) return fail(std::move(*error));
   LaunchFacts facts = given;
   if (const int gpus = number_of(flags, "num_gpus"); gpus > 0 && facts.total == 0) {
     constexpr int kUsualNode = 8;

@@ -55,8 +55,9 @@ struct Dialect {
   std::string_view precision;                   ///< key of the number format
   std::span<const std::string_view> derived{};  ///< keys that flags are figured from by `derive`
   void (*derive)(const DialectKeys&, const LaunchFacts&, MegatronArgs&) = nullptr;
-  std::span<const CountedAs> counted{};  ///< reported where they have another value than is counted
-  bool bridge = false;                   ///< Megatron-Bridge builds the model from its published configuration
+  std::span<const CountedAs> counted{};         ///< reported where they have another value than is counted
+  bool bridge = false;                          ///< Megatron-Bridge builds the model from its published configuration
+  std::span<const std::string_view> numbers{};  ///< of the derived keys: those that are counted with
 };
 
 [[nodiscard]] const Dialect& bridge_dialect();
@@ -103,6 +104,10 @@ void interpolate(DialectKeys& keys);
 [[nodiscard]] DialectKeys without_nulls(DialectKeys keys);
 /// An integer's value; 0: not stated.
 [[nodiscard]] int number_of(const DialectKeys& keys, std::string_view key);
+/// What is wrong with a key whose number is counted with and that holds none, as `1024x`, or none that can be known, as
+/// `${LENGTH}`: its default would stand in. `asked_elsewhere`: the latter is asked for as if no file stated it.
+[[nodiscard]] std::optional<Error> no_number(const DialectKeys& keys, std::string_view key,
+                                             bool asked_elsewhere = false);
 /// `bf16`, `fp16` or `fp32`, under any of the names that configurations have for it; empty: none of them.
 [[nodiscard]] std::string_view number_format(std::string_view word);
 /// The key of one of Megatron-LM's flags; empty where the dialect has none.

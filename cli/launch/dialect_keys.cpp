@@ -184,6 +184,16 @@ constexpr auto kSkyRlDerived = word_list([] {
          "trainer.train_batch_size generator.n_samples_per_prompt trainer.policy.model.lora.rank "
          "trainer.gradient_checkpointing trainer.micro_forward_batch_size_per_gpu trainer.strategy";
 });
+// Of these, and of the other tools' below: what is counted with.
+constexpr std::string_view kVerlNumbers[] = {
+    "data.max_prompt_length",      "data.max_response_length",          "actor_rollout_ref.actor.ppo_mini_batch_size",
+    "actor_rollout_ref.rollout.n", "actor_rollout_ref.model.lora.rank", "actor_rollout_ref.model.lora_rank"};
+constexpr std::string_view kSkyRlNumbers[] = {
+    "trainer.max_prompt_length", "generator.sampling_params.max_generate_length", "trainer.policy_mini_batch_size",
+    "generator.n_samples_per_prompt", "trainer.policy.model.lora.rank"};
+constexpr std::string_view kNemoRlNumbers[] = {"policy.megatron_cfg.peft.dim"};
+constexpr std::string_view kSwiftNumbers[] = {"lora_rank", "max_completion_length", "vllm_max_model_len"};
+constexpr std::string_view kLlamaFactoryNumbers[] = {"gradient_accumulation_steps", "lora_rank"};
 constexpr std::string_view kNemoRlSharding =  // of an FSDP that use_custom_fsdp turns on
     "policy.megatron_cfg.distributed_data_parallel_config.data_parallel_sharding_strategy";
 constexpr std::string_view kNemoRlDerived[] = {"policy.megatron_cfg.activation_checkpointing",
@@ -226,13 +236,16 @@ const Dialect& verl_dialect() {
                                "actor_rollout_ref.actor.megatron.dtype",
                                kVerlDerived,
                                derive_verl,
-                               kVerlCounted};
+                               kVerlCounted,
+                               false,
+                               kVerlNumbers};
   return dialect;
 }
 const Dialect& nemo_rl_dialect() {
   static const Dialect dialect{
       "nemo-rl",          keys_of_rows(kNemoRl), "policy.model_name", "cluster.num_nodes", "cluster.gpus_per_node",
-      "policy.precision", kNemoRlDerived,        derive_nemo_rl,      kNemoRlCounted,      true};
+      "policy.precision", kNemoRlDerived,        derive_nemo_rl,      kNemoRlCounted,      true,
+      kNemoRlNumbers};
   return dialect;
 }
 const Dialect& skyrl_dialect() {
@@ -244,17 +257,20 @@ const Dialect& skyrl_dialect() {
                                "",
                                kSkyRlDerived,
                                derive_skyrl,
-                               kSkyRlCounted};
+                               kSkyRlCounted,
+                               false,
+                               kSkyRlNumbers};
   return dialect;
 }
 const Dialect& swift_dialect() {
-  static const Dialect dialect{"ms-swift", keys_of_rows(kSwift), "model",       "",
-                               "",         "torch_dtype",        kSwiftDerived, derive_swift};
+  static const Dialect dialect{"ms-swift",    keys_of_rows(kSwift), "model", "",    "",           "torch_dtype",
+                               kSwiftDerived, derive_swift,         {},      false, kSwiftNumbers};
   return dialect;
 }
 const Dialect& llama_factory_dialect() {
-  static const Dialect dialect{"llama-factory",   keys_of_rows(kLlamaFactory), "model_name_or_path", "", "",
-                               "mixed_precision", kLlamaFactoryDerived,        derive_llama_factory, {}, true};
+  static const Dialect dialect{"llama-factory",     keys_of_rows(kLlamaFactory), "model_name_or_path", "", "",
+                               "mixed_precision",   kLlamaFactoryDerived,        derive_llama_factory, {}, true,
+                               kLlamaFactoryNumbers};
   return dialect;
 }
 

@@ -1,10 +1,15 @@
 // What a dialect's keys hold, as words, numbers and switches. Tested by tests/launch/dialect_derive_test.cpp.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdlib>
 
 #include "cli/launch/dialect.hpp"
+#include "cli/launch/shell.hpp"
+#include "cli/launch/weighty_names.hpp"
 #include "formulas/text.hpp"
 #include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 
@@ -41,11 +46,31 @@ DialectKeys without_nulls(DialectKeys keys) {
   return keys;
 }
 
+namespace {
+constexpr int kLargestCount = 1 << 20;
+}
+
 int number_of(const DialectKeys& keys, std::string_view key) {
   const auto found = key.empty() ? keys.end() : keys.find(key);
-  return found == keys.end() || found->second.values.empty()
-             ? 0
-             : std::clamp(std::atoi(found->second.values[0].c_str()), 0, 1 << 20);
+  if (found == keys.end() || found->second.values.empty()) return 0;
+  const std::optional<std::int64_t> number = to_integer(found->second.values[0]);
+  return number ? static_cast<int>(std::clamp<std::int64_t>(*number, 0, kLargestCount)) : 0;
+}
+
+std::optional<Error> no_number(const DialectKeys& keys, std::string_view key, bool asked_elsewhere) {
+  const auto found = key.empty() ? keys.end() : keys.find(key);
+  if (found == keys.end() || found->second.values.size() != 1) return std::nullopt;
+  const std::string& word = found->second.values.front();
+  const bool open = word.find('$') != std::string::npos;
+  const std::optional<std::int64_t> number = to_integer(word);
+  if (number ? *number <= kLargestCount : switched_off(word) || lowered(word) == "auto" || word == "???")
+    return std::nullopt;
+  if (open && asked_elsewhere) return std::nullopt;
+  Error error{"wrong_value",
+              fmt::format("{}: `{}` is `{}`, but must be a whole number{}", found->second.where, key,
+                          yaml::printable(word), number ? fmt::format(" of at most {}", kLargestCount) : "")};
+  if (open) error.help.emplace_back(kOpenValueHelp);
+  return error;
 }
 
 std::string_view number_format(std::string_view word) {

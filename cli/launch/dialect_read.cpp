@@ -228,7 +228,8 @@ void count_gpus(const Dialect& dialect, const DialectKeys& keys, const MegatronA
     const std::int64_t dense = degree("tensor-model-parallel-size") * degree("context-parallel-size");
     const std::int64_t experts = degree("expert-model-parallel-size") * degree("expert-tensor-parallel-size");
     const bool fits = std::max(dense, experts) * degree("pipeline-model-parallel-size") <= gpus;
-    if (facts.nodes == 0 && fits) facts.nodes = 1;
+    const bool open = word_of(keys, dialect.nodes).find('$') != std::string::npos;  // stated, and not known
+    if (facts.nodes == 0 && fits && !open) facts.nodes = 1;
     facts.gpus_per_node = gpus;
     const auto stated = keys.find(dialect.nodes);
     facts.gpus_where = (stated != keys.end() ? stated : keys.find(dialect.gpus))->second.where;
@@ -256,6 +257,10 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& stated,
   take_keys(dialect, keys, args, errors);
   std::string model_name;
   take_model(dialect, keys, facts, model_name);
+  for (const std::string_view key : dialect.numbers)
+    if (std::optional<Error> error = no_number(keys, key)) errors.push_back(std::move(*error));
+  for (const std::string_view key : {dialect.nodes, dialect.gpus})
+    if (std::optional<Error> error = no_number(keys, key, true)) errors.push_back(std::move(*error));
   count_gpus(dialect, keys, args, facts);
   if (const std::optional<Error> error = too_many_gpus(facts)) errors.push_back(*error), facts.nodes = 0;
   if (args.has("num-query-groups") && args.integer("num-query-groups") != args.integer("num-attention-heads"))

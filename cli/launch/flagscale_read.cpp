@@ -253,6 +253,8 @@ Result<LaunchJob> read_flagscale(std::span<const LaunchSource> files, const Laun
   if (!keys) return fail(keys.error());
   LaunchFacts own = facts;
   if (facts.gpus() == 0) {
+    for (const char* key : {"experiment.runner.nnodes", "experiment.runner.nproc_per_node"})
+      if (std::optional<Error> error = no_number(*keys, key, true)) return fail(std::move(*error));
     own.nodes = number_of(*keys, "experiment.runner.nnodes");
     own.gpus_per_node = number_of(*keys, "experiment.runner.nproc_per_node");
     if (const auto line = keys->find("experiment.runner.nnodes"); line != keys->end())

@@ -33,6 +33,7 @@ constexpr DialectRow kKeys[] = {
     {"max_grad_norm", "clip-grad"},
 };
 
+constexpr std::string_view kMcaNumbers[] = {"gradient_accumulation_steps", "lora_rank"};
 constexpr std::string_view kDerived[] = {
     "gradient_accumulation_steps", "finetuning_type", "lora_rank", "quantization_bit", "stage", "moe_layer_recompute"};
 
@@ -48,8 +49,9 @@ constexpr std::string_view kAdditional = "additional_configs";
 }  // namespace
 
 const Dialect& mca_dialect() {
-  static const Dialect dialect{"llama-factory", keys_of_rows(kKeys), "model_name_or_path", "", "", "mixed_precision",
-                               kDerived,        derive_mca};
+  static const Dialect dialect{
+      "llama-factory", keys_of_rows(kKeys), "model_name_or_path", "", "", "mixed_precision", kDerived, derive_mca, {},
+      false,           kMcaNumbers};
   return dialect;
 }
 

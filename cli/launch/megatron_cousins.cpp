@@ -44,8 +44,12 @@ constexpr auto kNeoxDerived = word_list([] {
          "expansion_factor use_bias_in_attn_linear use_bias_in_mlp";
 });
 
+constexpr std::string_view kNeoxNumbers[] = {"pipe_parallel_size", "gradient_accumulation_steps",
+                                             "checkpoint_num_layers", "mlp_multiple_of"};
+
 /// What changes memory or time and is counted as if it were one of the plain words.
 constexpr CountedAs kNeoxCounted[] = {
+    {"use_bnb_optimizer", "false", "moments of 8 bits are counted as Adam's own"},
     {"gpt_j_residual", "false", "attention and feed-forward are counted as summed over tensor ranks apart"},
     {"output_layer_parallelism", "column", "the output layer is counted as split by the vocabulary"},
     {"partition_activations", "false", "kept activations are split over tensor-parallel ranks: counted whole"},
@@ -240,8 +244,8 @@ void derive_nemo(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args
 }
 
 const Dialect& neox_dialect() {
-  static const Dialect dialect{"gpt-neox", keys_of_rows(kNeox), "",          "",          "",
-                               "",         kNeoxDerived,        derive_neox, kNeoxCounted};
+  static const Dialect dialect{"gpt-neox",   keys_of_rows(kNeox), "",           "",    "",          "",
+                               kNeoxDerived, derive_neox,         kNeoxCounted, false, kNeoxNumbers};
   return dialect;
 }
 const Dialect& nemo_dialect() {

@@ -50,6 +50,7 @@ constexpr DialectRow kNemo2[] = {
     {"optim.config.*", "optimizer-cpu-offload optimizer-offload-fraction"},
     {"trainer.max_steps", "train-iters"},
 };
+constexpr std::string_view kNemo2Numbers[] = {"peft.dim"};
 constexpr std::string_view kNemo2Derived[] = {"peft", "peft.dim", "trainer.plugins.precision", "trainer.strategy.fsdp"};
 constexpr CountedAs kNemo2Counted[] = {
     {"optim.config.use_distributed_optimizer", "true", "shards of the optimizer are counted as the strategy says"},
@@ -100,7 +101,9 @@ const Dialect& nemo2_dialect() {
                                "trainer.plugins.precision",
                                kNemo2Derived,
                                derive_nemo2,
-                               kNemo2Counted};
+                               kNemo2Counted,
+                               false,
+                               kNemo2Numbers};
   return dialect;
 }
 
