@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/terminal/words.hpp"
+#include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -79,15 +81,44 @@ unsigned parts_of(const std::string& word) {
   return best == nullptr ? 0 : best->parts;
 }
 
-/// `(q_proj|v_proj)` and `q_proj,v_proj` name two.
-std::vector<std::string> single(const std::string& text) {
-  std::vector<std::string> out(1);
-  for (const char c : text)
-    if (std::string_view("|,()[]'\" ").find(c) != std::string_view::npos)
-      out.emplace_back();
+bool word_char(char c) { return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z'); }
+
+/// The linear itself of a path to it, `model.layers.*.self_attn.q_proj`: what is behind its last dot.
+std::string behind_path(const std::string& text) {
+  const std::size_t start = text.rfind('.') + 1;
+  const bool named = std::any_of(text.begin() + static_cast<std::ptrdiff_t>(start), text.end(), word_char);
+  return named ? text.substr(start) : text;
+}
+
+/// `(up|q)_proj` as `up_proj` and `q_proj`, the innermost brackets first; what must not be met, `(?!visual)`, names
+/// nothing.
+void spell_out(const std::string& text, std::vector<std::string>& out, int groups = 0) {
+  constexpr int kMostGroups = 32;
+  constexpr std::size_t kMostWords = 256;
+  const std::size_t close = text.find(')'), open = close == std::string::npos ? close : text.rfind('(', close);
+  if (open == std::string::npos || groups == kMostGroups || out.size() >= kMostWords) {
+    out.push_back(behind_path(text));
+    return;
+  }
+  const std::string inside = text.substr(open + 1, close - open - 1);
+  for (const std::string_view one : split(inside.starts_with("?!") ? "" : std::string_view(inside), "|"))
+    spell_out(fmt::format("{}{}{}", text.substr(0, open), one, text.substr(close + 1)), out, groups + 1);
+}
+
+/// `(q_proj|v_proj)`, `q_proj,v_proj` and a list of both name two: what stands between signs, outside of brackets.
+std::vector<std::string> single(std::string_view text) {
+  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
+  std::vector<std::string> parts(1), out;
+  int depth = 0;
+  for (const char c : text) {
+    depth += static_cast<int>(c == '(' || c == '[') - static_cast<int>(c == ')' || c == ']');
+    if (depth == 0 && std::string_view("|,'\" ").find(c) != std::string_view::npos)
+      parts.emplace_back();
     else
-      out.back() += c;
-  std::erase_if(out, [](const std::string& word) { return word.empty(); });
+      parts.back() += c;
+  }
+  std::erase_if(parts, [](const std::string& part) { return part.empty(); });
+  for (const std::string& part : parts) spell_out(part, out);
   return out;
 }
 

@@ -55,6 +55,32 @@ TEST_CASE("names say which part of a block gets adapters; what they do not fit i
     CHECK_FALSE(lora_targets(std::vector<std::string>{all}));
 }
 
+TEST_CASE("a pattern names the linears that it spells, behind the path to them") {
+  const std::vector<Row> patterns = {
+      {{"model.language_model.layers.[\\d]+.(mlp|cross_attn|self_attn).(up|down|gate|q|k|v|o)_proj"},
+       true,
+       true,
+       false},
+      {{"^(?!.*visual).*(up|down|gate)_proj$"}, false, true, false},
+      {{".*\\.self_attn\\.(q|v)_proj"}, true, false, true},
+      {{"self_attn.q_proj", "self_attn.v_proj"}, true, false, true},
+      {{"linear_(qkv|proj|fc(1|2))"}, true, true, false},
+      {{"self_attn.*"}, true, false, false},
+      {{".*self_attn.(q|k|v|o)_proj|.*mlp.(gate|up|down)_proj"}, true, true, false},
+      {{"self_attn.q_proj mlp.down_proj"}, true, true, true},
+      {{"(q|k|v|o)_(proj|linear)"}, true, false, true},
+      {{"['q_proj', 'k_proj', 'v_proj', 'o_proj']"}, true, false, false},
+  };
+  for (const Row& row : patterns) {
+    CAPTURE(row.words.front());
+    const std::optional<LoraTargets> targets = lora_targets(row.words);
+    REQUIRE(targets);
+    CHECK(targets->attention == row.attention);
+    CHECK(targets->ffn == row.ffn);
+    CHECK(targets->counted_as.empty() != row.told);
+  }
+}
+
 TEST_CASE("and so in every tool's own key") {
   for (const Row& row : kRows) {
     const std::string commas = listed(row.words, ","), blanks = listed(row.words, " ");
