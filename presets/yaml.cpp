@@ -78,7 +78,11 @@ class Builder : public YAML::EventHandler {
   }
   void plain(const YAML::Mark& mark, YAML::anchor_t anchor, const std::string& tag) const {
     if (anchor != 0 && !takes_anchors_) refuse(mark, "anchors are not accepted here");
-    if (!tag.empty() && tag != "?" && tag != "!") refuse(mark, "tags are not accepted here");
+    // `!!float 1e-5` says what the word is anyway; other tags build objects of a program's.
+    constexpr std::string_view kPlain[] = {"float", "int", "str", "bool"}, kYaml = "tag:yaml.org,2002:";
+    const bool typed = takes_anchors_ && tag.starts_with(kYaml) &&
+                       std::find(std::begin(kPlain), std::end(kPlain), tag.substr(kYaml.size())) != std::end(kPlain);
+    if (!tag.empty() && tag != "?" && tag != "!" && !typed) refuse(mark, "tags are not accepted here");
   }
   void open(Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
     if (open_.size() >= static_cast<std::size_t>(kMostDepth)) refuse(mark, "is nested too deeply");
