@@ -346,8 +346,10 @@ bool is_maxtext(const LaunchSource& source) {
     const std::vector<ShellCommand>& commands = follow_script(source).commands;
     return std::any_of(commands.begin(), commands.end(), is_training);
   }
-  return starts("base_config:") || starts("ici_fsdp_parallelism:") || starts("per_device_batch_size:") ||
-         starts("dcn_data_parallelism:");
+  // The Trainer's word in a file of the same key: some program's own around it.
+  const bool trainers = starts("gradient_checkpointing:");
+  return starts("base_config:") || starts("ici_fsdp_parallelism:") || starts("dcn_data_parallelism:") ||
+         (starts("per_device_batch_size:") && !trainers);
 }
 
 }  // namespace plan
