@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "cli/launch/fork_flags.hpp"
+#include "cli/launch/hugging_face.hpp"
 #include "cli/launch/overlays.hpp"
 #include "cli/launch/script_words.hpp"
 #include "cli/launch/shell.hpp"
@@ -46,25 +47,45 @@ std::optional<std::string> unread_words(const ShellCommand& command, const std::
                      shown, count > kMostShown ? ", ..." : "");
 }
 
+/// Does a file state a job by itself, and not only how one is sharded?
+bool states_a_job(const LaunchSource& file) {
+  const hugging_face::Kind kind = hugging_face::kind_of(file);
+  return kind != hugging_face::Kind::Accelerate && kind != hugging_face::Kind::DeepSpeed;
+}
+
 /// Files that one command of a script names and that a reader knows, no more than `most`, and what its words lay over
-/// them; which of its words are not read is a note of the script's. Whether it names one.
+/// them; which of its words are not read is a note of the script's. Whether it names one. `job`: the file of an earlier
+/// command that states a job; another training is left out, which is a note as well.
 bool add_files_of(const ShellCommand& command, LaunchSource& script, std::size_t most, Recognises* known,
-                  std::vector<LaunchSource>& files) {
+                  std::vector<LaunchSource>& files, std::string& job) {
   std::vector<std::string> names;
+  std::vector<LaunchSource> own;  // what shards a training that is left out is left out with it
   std::set<std::size_t> taken;
+  const std::string before = job;
   for (const ShellWord& word : command.words) {
     const std::string name = word.text.substr(word.text.find('=') == std::string::npos ? 0 : word.text.find('=') + 1);
     const bool config =
         name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".toml") || name.ends_with(".json");
-    if (!config || files.size() >= most) continue;
+    if (!config || files.size() + own.size() >= most) continue;
     std::optional<LaunchSource> named = beside(script, name);
     const auto same = [&](const LaunchSource& file) { return named && file.path.ends_with(named->path); };
-    if (!named || std::any_of(files.begin(), files.end(), same) || !known(*named)) continue;
+    if (!named || std::any_of(files.begin(), files.end(), same) || std::any_of(own.begin(), own.end(), same) ||
+        !known(*named))
+      continue;
+    if (states_a_job(*named)) {
+      if (!before.empty()) {
+        script.notes.push_back(fmt::format("line {}: another training, of `{}`, is left out: counted is that of `{}`",
+                                           word.line, yaml::printable(name), yaml::printable(before)));
+        return false;
+      }
+      job = name;
+    }
     taken.merge(lay_over(command, script.path, *named));
-    files.push_back(std::move(*named));
+    own.push_back(std::move(*named));
     names.push_back(word.text);
   }
   if (names.empty()) return false;
+  std::move(own.begin(), own.end(), std::back_inserter(files));
   if (std::optional<std::string> text = unread_words(command, names, taken)) script.notes.push_back(std::move(*text));
   return true;
 }
@@ -78,8 +99,9 @@ std::set<std::string> add_named_files(std::vector<LaunchSource>& files, Recognis
   for (std::size_t i = 0; i < given; ++i) {
     if (!is_shell(files[i]) || known(files[i])) continue;
     LaunchSource script = files[i];  // which the vector may move
+    std::string job;
     for (const ShellCommand& command : follow_script(script).commands)
-      if (!trains_nothing(command) && add_files_of(command, script, given + kMostNamed, known, files))
+      if (!trains_nothing(command) && add_files_of(command, script, given + kMostNamed, known, files, job))
         naming.insert(script.path);
     files[i] = std::move(script);
   }
