@@ -63,12 +63,14 @@ std::optional<Error> no_number(const DialectKeys& keys, std::string_view key, bo
   const std::string& word = found->second.values.front();
   const bool open = word.find('$') != std::string::npos;
   const std::optional<std::int64_t> number = to_integer(word);
-  if (number ? *number <= kLargestCount : switched_off(word) || lowered(word) == "auto" || word == "???")
+  constexpr std::int64_t kAutomatic = -1;  // as many tools write what they find by themselves
+  if (number ? *number >= kAutomatic && *number <= kLargestCount
+             : switched_off(word) || lowered(word) == "auto" || word == "???")
     return std::nullopt;
   if (open && asked_elsewhere) return std::nullopt;
   Error error{"wrong_value",
               fmt::format("{}: `{}` is `{}`, but must be a whole number{}", found->second.where, key,
-                          yaml::printable(word), number ? fmt::format(" of at most {}", kLargestCount) : "")};
+                          yaml::printable(word), number ? fmt::format(" from 0 to {}", kLargestCount) : "")};
   if (open) error.help.emplace_back(kOpenValueHelp);
   return error;
 }

@@ -14,6 +14,8 @@ namespace plan {
 
 /// Its default of `max_completion_length`, and TRL's up to 0.23 of `max_prompt_length`.
 inline constexpr std::int64_t kUsualAnswer = 512, kUsualPrompt = 512;
+/// TRL's own of `max_completion_length` (GRPOConfig, 0.14 to 0.24).
+inline constexpr int kTrlAnswer = 256;
 
 /// Tokens of both. `most`: what the engine that answers holds of them together; 0: not stated.
 [[nodiscard]] constexpr std::int64_t with_answer(std::int64_t prompt, std::int64_t answer, std::int64_t most) {

@@ -79,12 +79,17 @@ bool read_generated(JobBuilder& builder, std::string_view length) {
     builder.guess("seq", fmt::format("{}", most), "what vLLM holds of a prompt and its answer");
     return true;
   }
-  if (settings.states(length) || !settings.states(kAnswer)) return false;
-  const std::int64_t answer = builder.degree(kAnswer, 1), prompt = builder.degree(kPrompt, kUsualPrompt);
+  // What answers several times to a prompt does it as long as TRL's default says where no length is stated.
+  const bool generates = settings.states(kAnswer) || settings.states("args.num_generations");
+  if (settings.states(length) || !generates || !(settings.states(kAnswer) || settings.states(kPrompt))) return false;
+  const std::int64_t answer = builder.degree(kAnswer, kTrlAnswer), prompt = builder.degree(kPrompt, kUsualPrompt);
   builder.training.seq = prompt + answer;
   builder.job.states_seq = true;
-  if (settings.states(kPrompt))
+  if (settings.states(kPrompt) && settings.states(kAnswer))
     builder.origin("seq", fmt::format("{}", prompt + answer), kAnswer);
+  else if (settings.states(kPrompt))
+    builder.guess("seq", fmt::format("{}", prompt + answer),
+                  fmt::format("{} of a prompt, and an answer of {}, TRL's default", prompt, answer));
   else
     builder.guess("seq", fmt::format("{}", prompt + answer),
                   fmt::format("{} of an answer, and a prompt of {}, TRL's default up to 0.23", answer, prompt));
@@ -161,6 +166,10 @@ void read_trainer(JobBuilder& builder) {
   } else if (settings.states(kSource) || settings.states(kTarget)) {  // qlora.py, with what it has for the other
     builder.sequence(builder.degree(kSource, 1024) + builder.degree(kTarget, 256),
                      settings.states(kSource) ? kSource : kTarget);
+  } else if (settings.states("args.max_source_length") && settings.states("args.max_target_length")) {
+    // ChatGLM's main.py: a question and its answer in one sequence
+    builder.sequence(builder.degree("args.max_source_length", 1) + builder.degree("args.max_target_length", 1),
+                     "args.max_source_length");
   } else if (const int seq = tool_of(settings).seq; seq > 0 && settings.has_section("args.")) {
     builder.sequence(seq, "");
   }

@@ -19,9 +19,9 @@ constexpr Renamed kChat[] = {{"actor_model_name_or_path", "args.model_name_or_pa
 /// A sequence of that step is a prompt and its answer.
 void take_actor(const Settings& flags, Settings& all) {
   std::int64_t tokens = 0;
+  for (const char* key : {"max_prompt_seq_len", "max_answer_seq_len"})
+    if (const Setting* stated = flags.find(key)) tokens += counted_number(*stated, all);
   for (const Setting& setting : flags.all()) {
-    if (setting.key == "max_prompt_seq_len" || setting.key == "max_answer_seq_len")
-      tokens += std::clamp<std::int64_t>(to_integer(setting.value).value_or(0), 0, 1 << 28);
     for (const Renamed& row : kChat)
       if (setting.key == row.from && all.get("args." + setting.key) != nullptr) set(all, std::string(row.to), setting);
   }

@@ -68,6 +68,10 @@ constexpr Renamed kOpenRlhf[] = {
     {"use_dynamic_batch", "args.batching_strategy"},
 };
 
+/// What the lengths and GPUs of PPO's actor are stated by.
+constexpr std::string_view kOfActor[] = {"prompt_max_len",  "generate_max_len",        "actor_num_nodes",
+                                         "actor.num_nodes", "actor_num_gpus_per_node", "actor.num_gpus_per_node"};
+
 bool has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
 
 /// `torchtune.models.llama3_1.qlora_llama3_1_8b`: its adapters, and `llama3.1-8b`.
@@ -97,6 +101,10 @@ std::vector<std::string_view> own_names(std::string_view tool) {
   };
   if (tool == "axolotl") take(kAxolotl);
   if (tool == "torchtune") take(kTorchtune);
+  if (tool.starts_with("openrlhf")) {
+    take(kOpenRlhf);
+    out.insert(out.end(), std::begin(kOfActor), std::end(kOfActor));
+  }
   return out;
 }
 
@@ -138,9 +146,11 @@ void take_actor(const Settings& flags, Settings& all) {
   std::int64_t prompt = 0, answer = 0, nodes = 0, each = 0;
   Setting length, ranks;
   for (const Setting& setting : flags.all()) {
-    const std::int64_t number = to_integer(setting.value).value_or(0);
-    if (number < 1 || number > 1 << 20) continue;
     const std::string_view key = setting.key;
+    if (std::find(std::begin(kOfActor), std::end(kOfActor), key) == std::end(kOfActor)) continue;
+    const bool length_of = key == "prompt_max_len" || key == "generate_max_len";
+    if (!length_of && setting.value.find('$') != std::string::npos) continue;  // `--gpus` says how many
+    const std::int64_t number = counted_number(setting, all);
     if (key == "prompt_max_len") prompt = number, length = setting;
     if (key == "generate_max_len") answer = number;
     if (key == "actor_num_nodes" || key == "actor.num_nodes") nodes = number, ranks = setting;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/launch/hugging_face.hpp"
+#include "cli/launch/trainer_sources.hpp"
 #include "cli/launch/weighty_names.hpp"
 #include "formulas/text.hpp"
 #include "formulas/words.hpp"
@@ -100,6 +101,32 @@ void tell_parts(JobBuilder& builder) {
   }
 }
 
+constexpr std::string_view kStages[] = {"dpo", "kto", "orpo", "simpo", "cpo", "rm", "reward", "ppo", "grpo", "rloo"};
+
+bool is_stage(std::string_view word) {
+  return std::find(std::begin(kStages), std::end(kStages), word) != std::end(kStages);
+}
+
+// Where the program is called `main.py` or the like, its folder's name counts: `step2_reward_model_finetuning/main.py`.
+std::string stage_of_program(const ShellCommand& command) {
+  for (const ShellWord& word : command.words) {
+    if (!word.text.ends_with(".py")) continue;
+    std::string_view path = std::string_view(word.text).substr(0, word.text.size() - 3);
+    std::string name(base_name(path));
+    if ((name == "main" || name == "train" || name == "run") && path.size() > name.size())
+      name = base_name(path.substr(0, path.size() - name.size() - 1));
+    std::replace(name.begin(), name.end(), '-', '_');
+    for (std::size_t at = 0; at <= name.size();) {
+      const std::size_t end = std::min(name.find('_', at), name.size());
+      const std::string part = lowered(name.substr(at, end - at));
+      if (is_stage(part)) return word.text;
+      at = end + 1;
+    }
+    return {};
+  }
+  return {};
+}
+
 void tell_stage(JobBuilder& builder) {
   Settings& settings = builder.settings;
   bool told = settings.states("args.num_generations");  // GRPO and its like have no pairs
@@ -135,6 +162,12 @@ void tell_stage(JobBuilder& builder) {
                      "preferences are trained: the models beside the trained one, and the pairs of answers, are "
                      "not counted");
     }
+  constexpr std::string_view kByName = "args.stage by its name";
+  if (!told && settings.states(kByName))
+    builder.unmodelled("not_used",
+                       fmt::format("{}: `{}` may train preferences or rewards, by its name: the models "
+                                   "beside the trained one, and the pairs of answers, are not counted",
+                                   settings.where(kByName), yaml::printable(settings.text(kByName).value_or(""))));
 }
 
 }  // namespace plan::hugging_face

@@ -239,11 +239,8 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
   }
   take_chat(flags, all);
   // `autoalign-cli dpo`, `trl kto`: the verb is the stage.
-  constexpr std::string_view kStages[] = {"dpo", "kto", "orpo", "simpo", "cpo", "rm", "reward", "ppo", "grpo", "rloo"};
   for (std::size_t i = 1; i < command.words.size() && !command.words[i].text.starts_with("--"); ++i)
-    if (std::find(std::begin(kStages), std::end(kStages), command.words[i].text) != std::end(kStages) &&
-        !flags.states("stage"))
-      set(all, "args.stage", command.words[i].text, none);
+    if (is_stage(command.words[i].text) && !flags.states("stage")) set(all, "args.stage", command.words[i].text, none);
   for (const ShellWord& word : command.words)
     if (word.text == "trl" || word.text.ends_with("/trl") || word.text.find("trl/scripts/") != std::string::npos ||
         word.text.ends_with("examples/scripts/sft.py") || word.text.starts_with("trl.scripts."))
@@ -254,6 +251,8 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
   for (const ShellWord& word : command.words)
     if (word.text.ends_with(".py") && has(lowered(std::string(base_name(word.text))), "lora"))
       set(all, "args.may train adapters", word.text, none);
+  if (const std::string named = stage_of_program(command); !named.empty())
+    set(all, "args.stage by its name", named, none);
   if (swift)
     set(all, "tool", "ms-swift", none);
   else if (flags.states("finetuning_type") || flags.states("cutoff_len"))
@@ -295,6 +294,14 @@ void set(Settings& all, std::string key, std::string value, const Setting& from)
   all.add(std::move(setting));
 }
 
+std::int64_t counted_number(const Setting& setting, Settings& all) {
+  constexpr std::int64_t kMost = 1 << 20;
+  const std::optional<std::int64_t> number = setting.list ? std::nullopt : to_integer(setting.value);
+  if (number && *number >= 1 && *number <= kMost) return *number;
+  all.refuse(setting, fmt::format("a whole number from 1 to {}", kMost));
+  return 0;
+}
+
 void set_fsdp(Settings& all, std::string_view key, const Setting& from) {
   set(all, fmt::format("acc.fsdp_config.{}{}", key.starts_with("fsdp_") ? "" : "fsdp_", key), from);
 }
@@ -317,6 +324,7 @@ Kind kind_of(const LaunchSource& source) {
                : Kind::None;
   }
   if (text[start] == '{') {
+    if (has_own_key(text, "\"log_history\"")) return Kind::None;  // what the Trainer keeps beside a checkpoint
     if (has_own_key(text, "\"per_device_train_batch_size\"")) return Kind::Trainer;
     if (has(text, "\"distributed_type\"") && has(text, "\"compute_environment\"")) return Kind::Accelerate;
     for (const std::string_view key :

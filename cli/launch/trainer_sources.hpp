@@ -18,6 +18,12 @@ struct Renamed {
 /// Takes a setting over under another key, or with another value.
 void set(Settings& all, std::string key, const Setting& from);
 void set(Settings& all, std::string key, std::string value, const Setting& from);
+/// `dpo`, `grpo`, `reward` and their like: what trains preferences or rewards.
+[[nodiscard]] bool is_stage(std::string_view word);
+/// The program of a command, if a part of its name is such a word: `train_dpo.py`; empty: no part is.
+[[nodiscard]] std::string stage_of_program(const ShellCommand& command);
+/// The number of a flag that is counted with, at least 1; 0, and a mistake, where the word is no such number.
+[[nodiscard]] std::int64_t counted_number(const Setting& setting, Settings& all);
 /// A key of an `fsdp_config` as accelerate's; some files leave out the `fsdp_` that accelerate's names start with.
 void set_fsdp(Settings& all, std::string_view key, const Setting& from);
 /// The Trainer's key for a tool's own; `args.` and the same word where the table has none.

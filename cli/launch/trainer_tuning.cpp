@@ -346,6 +346,7 @@ void read_tuning(JobBuilder& builder) {
   }
   read_attention(builder);
   tell_stage(builder);
+  tell_counted_as(builder, {"args.do_train", "true 1 yes", "nothing is trained, the file says: counted as if it were"});
   constexpr std::string_view kDecoders[] = {"causal_lm", "pretrain", "sft", "dpo"};  // Firefly's are its stages
   if (const std::string kind = lowered(settings.text("args.task_type").value_or("causal_lm"));
       std::find(std::begin(kDecoders), std::end(kDecoders), kind) == std::end(kDecoders))
@@ -386,7 +387,7 @@ void name_unread(JobBuilder& builder) {
   for (const Setting& setting : builder.settings.all()) {
     const std::string_view key = setting.key;
     if (!key.starts_with("args.") || builder.settings.asked(setting)) continue;
-    if (!setting.list && switched_off(setting.value)) continue;
+    if (!setting.list && says_nothing(key, setting.value)) continue;
     if (builder.refuses_degree(setting, shown_key(key))) continue;
     if (switches(key.substr(5)) || sounds_weighty(key) || is_slip(key, asked) || is_slip(key.substr(5), own))
       unread.add(shown_key(key), setting.where());

@@ -137,7 +137,7 @@ bool states_degree(std::string_view key, std::string_view value) {
   constexpr std::string_view kShort[] = {"tp_size",   "pp_size",   "cp_size",   "ep_size",   "sp_size",
                                          "tp_degree", "pp_degree", "cp_degree", "ep_degree", "sp_degree"};
   if (value.size() > 6 || value.find_first_not_of("0123456789") != std::string_view::npos || value.empty() ||
-      value.find_first_not_of("0") == std::string_view::npos || value == "1")
+      value.find_first_not_of('0') == std::string_view::npos || value == "1")
     return false;
   std::string name = lowered(std::string(key));
   std::replace(name.begin(), name.end(), '-', '_');
@@ -148,6 +148,18 @@ bool states_degree(std::string_view key, std::string_view value) {
   const bool copies = last.starts_with("dp_") ||
                       (last.find("data_parallel") != std::string::npos && last.find("shard") == std::string::npos);
   return degree && !copies && !holds_any(last, kOther) && !holds_any(name, kElsewhere);
+}
+
+bool says_nothing(std::string_view key, std::string_view value) {
+  std::string name = lowered(std::string(key));
+  std::replace(name.begin(), name.end(), '-', '_');
+  const std::string_view last = last_part(name);
+  // A switch that is off says that what it would switch off is on: `nolora: false` trains adapters.
+  constexpr std::string_view kNot[] = {"no_", "not_", "nolora", "nopeft", "disable_", "without_"};
+  const bool negated =
+      std::any_of(std::begin(kNot), std::end(kNot), [&](std::string_view start) { return last.starts_with(start); });
+  const std::string word = lowered(std::string(value));
+  return negated ? word == "true" || word == "1" || word == "yes" || word == "on" : switched_off(value);
 }
 
 bool switched_off(std::string_view value) {

@@ -20,5 +20,7 @@ namespace plan {
 
 /// Whether a value says that its key is switched off or not stated: false, none, null, 0, or nothing.
 [[nodiscard]] bool switched_off(std::string_view value);
+/// Whether such a key has nothing to say: switched off, or on where it switches something off, as `no_lora: true`.
+[[nodiscard]] bool says_nothing(std::string_view key, std::string_view value);
 
 }  // namespace plan
