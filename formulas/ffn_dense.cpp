@@ -15,7 +15,8 @@ void add_dense_weights(LayerWeights& out, std::int64_t h, const DenseShape& shap
   out.add({.what = shape.gated ? "gate and up projections" : "up projection",
            .part = LayerPart::Dense,
            .out = first,
-           .in = h});
+           .in = h,
+           .linears = shape.gated ? 2 : 1});
   if (shape.width > 0)
     out.add({.what = "down projection", .part = LayerPart::Dense, .out = h, .in = shape.width, .second = true});
   if (!shape.bias) return;

@@ -20,7 +20,8 @@ void add_moe_weights(LayerWeights& out, std::int64_t h, const MoeShape& shape) {
            .part = kExperts,
            .spread = Spread::Expert,
            .out = gates * f,
-           .in = width});
+           .in = width,
+           .linears = gates});
   if (f > 0)
     out.add({.what = "experts: behind the activation",
              .part = kExperts,
@@ -28,7 +29,8 @@ void add_moe_weights(LayerWeights& out, std::int64_t h, const MoeShape& shape) {
              .out = width,
              .in = f,
              .second = true});
-  out.add({.what = "shared experts: before the activation", .part = kShared, .out = gates * s, .in = h});
+  out.add(
+      {.what = "shared experts: before the activation", .part = kShared, .out = gates * s, .in = h, .linears = gates});
   if (s > 0)
     out.add({.what = "shared experts: behind the activation", .part = kShared, .out = h, .in = s, .second = true});
   if (shape.latent > 0) {

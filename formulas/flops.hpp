@@ -113,17 +113,16 @@ struct FlopsOptions {
   int tp = 1;                ///< vocabulary padding of the Megatron convention
   double packed_length = 0;  ///< sum L_i^2 / sum L_i of packed documents; 0 = seq
   /// What is trained beside frozen weights; null: the model itself. Of the conventions that count every GEMM.
-  const Lora* adapters = nullptr;
+  const Training* adapters = nullptr;
 };
 
 /// The choices that a job makes.
 [[nodiscard]] inline FlopsOptions flops_options(const Training& training, int tp) {
-  return {
-      .tp = tp, .packed_length = training.packed_length, .adapters = training.adapters() ? &training.lora : nullptr};
+  return {.tp = tp, .packed_length = training.packed_length, .adapters = training.adapters() ? &training : nullptr};
 }
 
 /// Forward FLOPs of the adapters that a token meets: 2 a parameter, of routed experts' those of its top k.
-[[nodiscard]] Flops adapter_flops(const Model& model, const Lora& lora);
+[[nodiscard]] Flops adapter_flops(const Model& model, const Training& training);
 
 /// FLOPs per token of one training step (forward and backward, recomputation never counted).
 [[nodiscard]] Flops model_flops_per_token(const Model& model, double seq, FlopsConvention convention,

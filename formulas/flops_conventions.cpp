@@ -51,7 +51,7 @@ Flops deepseek_flops(const Model& model, double seq, Mask mask) {
 }
 
 /// Frozen weights have no gradient of their own: their products run twice, attention and adapters three times.
-Flops computed_flops(const Model& model, double seq, Mask mask, const Lora* adapters) {
+Flops computed_flops(const Model& model, double seq, Mask mask, const Training* adapters) {
   const ModelFlops flops = model_flops(model, seq, mask);
   if (adapters == nullptr) return 3 * flops.total();
   return 2 * flops.linear() + 3 * flops.core() + 3 * adapter_flops(model, *adapters);
@@ -59,11 +59,11 @@ Flops computed_flops(const Model& model, double seq, Mask mask, const Lora* adap
 
 }  // namespace
 
-Flops adapter_flops(const Model& model, const Lora& lora) {
+Flops adapter_flops(const Model& model, const Training& training) {
   Flops sum{};
   for (const int kind : model.layers) {
     const Layer& layer = model.kinds[static_cast<std::size_t>(kind)];
-    const RankParameters adapter = adapter_parameters(model, layer, lora, 1, 1, 1);
+    const RankParameters adapter = adapter_parameters(model, layer, training, 1, 1, 1);
     sum += Flops(2 * adapter.dense);
     if (layer.ffn == Ffn::Moe) sum += Flops(2 * adapter.expert * real(layer.moe.top_k) / real(layer.moe.experts));
   }

@@ -33,8 +33,9 @@ struct Weight {
   /// A linear of the layer proper, which may carry an adapter and whose gradients a stack may cache by shape. Router,
   /// indexer and gates are matrix products without either.
   bool linear = true;
-  bool joined = false;  ///< runs as one product with the weight before it
-  bool second = false;  ///< of a pair: split by what it reads, where others are split by what they make
+  std::int64_t linears = 1;  ///< that it is where a stack does not fuse what reads one input
+  bool joined = false;       ///< runs as one product with the weight before it
+  bool second = false;       ///< of a pair: split by what it reads, where others are split by what they make
 
   bool matrix() const { return in > 0; }
   bool expert() const { return spread == Spread::Expert || spread == Spread::ExpertWhole; }

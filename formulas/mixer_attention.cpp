@@ -18,7 +18,8 @@ void add_attention_weights(LayerWeights& out, std::int64_t h, const AttentionSha
            .out = shape.output_gate ? 2 * q : q,
            .in = h,
            .kv_out = kv,
-           .kv_heads = shape.kv_heads});
+           .kv_heads = shape.kv_heads,
+           .linears = 3});
   out.add({.what = "output projection", .out = h, .in = q, .second = true});
   if (shape.qkv_bias)
     out.add({.what = "biases of queries, keys and values", .out = q, .kv_out = kv, .kv_heads = shape.kv_heads});

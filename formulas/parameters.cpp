@@ -84,17 +84,32 @@ RankParameters rank_parameters(const Model& model, const Layer& layer, int tp, i
   return rank;
 }
 
-std::int64_t adapter_size(const Weight& weight, const Lora& lora) {
-  const bool carries =
-      weight.part == LayerPart::Mixer || weight.part == LayerPart::LatentUp ? lora.attention : lora.ffn;
-  return carries && weight.matrix() && weight.linear ? lora.rank * (weight.in + weight.out + weight.kv_out) : 0;
+std::int64_t linears_of(const Weight& weight, const Stack& stack) {
+  const bool fused = weight.part == LayerPart::Mixer ? stack.fused_qkv : stack.fused_gate;
+  return fused ? 1 : weight.linears;
 }
 
-RankParameters adapter_parameters(const Model& model, const Layer& layer, const Lora& lora, int tp, int ep, int etp) {
+std::int64_t adapter_size(const Weight& weight, const Training& training) {
+  const Lora& lora = training.lora;
+  const bool carries =
+      weight.part == LayerPart::Mixer || weight.part == LayerPart::LatentUp ? lora.attention : lora.ffn;
+  if (!carries || !weight.matrix() || !weight.linear) return 0;
+  return lora.rank * (linears_of(weight, training.stack) * weight.in + weight.out + weight.kv_out);
+}
+
+RankParameters adapter_parameters(const Model& model, const Layer& layer, const Training& training, int tp, int ep,
+                                  int etp) {
   std::int64_t dense = 0, expert = 0;
   for (const Weight& w : layer_weights(model, layer))
-    (w.expert() ? expert : dense) += (w.expert() ? experts_of(layer) : 1) * adapter_size(w, lora);
+    (w.expert() ? expert : dense) += (w.expert() ? experts_of(layer) : 1) * adapter_size(w, training);
   return {static_cast<double>(dense) / tp, static_cast<double>(expert) / ep / etp};
+}
+
+double adapter_parameters(const Model& model, const Training& training) {
+  double sum = 0;
+  for (const int kind : model.layers)
+    sum += adapter_parameters(model, model.kinds[static_cast<std::size_t>(kind)], training, 1, 1, 1).total();
+  return sum;
 }
 
 }  // namespace plan

@@ -50,12 +50,19 @@ struct RankParameters {
 };
 [[nodiscard]] RankParameters rank_parameters(const Model& model, const Layer& layer, int tp, int ep, int etp);
 
-/// Parameters of the adapter on one weight, unsplit: r (in + out); 0 if it carries none.
-[[nodiscard]] std::int64_t adapter_size(const Weight& weight, const Lora& lora);
+/// Linears of one weight in a stack, each of which may carry an adapter: queries, keys and values are one where they
+/// are fused, as in Megatron, and three in transformers, of whose linears PEFT adapts each.
+[[nodiscard]] std::int64_t linears_of(const Weight& weight, const Stack& stack);
 
-/// Adapter parameters of one layer on one rank under LoRA: r (in + out) for each linear, QKV and gate-up fused, one
-/// adapter for each expert, all split by tp as Megatron's parallel adapters are. The router carries none.
-[[nodiscard]] RankParameters adapter_parameters(const Model& model, const Layer& layer, const Lora& lora, int tp,
-                                                int ep, int etp);
+/// Parameters of the adapters on one weight, unsplit: r (in + out) for each of its linears (Hu et al. 2021,
+/// arXiv:2106.09685); 0 if it carries none.
+[[nodiscard]] std::int64_t adapter_size(const Weight& weight, const Training& training);
+
+/// Adapter parameters of one layer on one rank under LoRA, with an adapter for each expert, all split by tp as
+/// Megatron's parallel adapters are. The router carries none.
+[[nodiscard]] RankParameters adapter_parameters(const Model& model, const Layer& layer, const Training& training,
+                                                int tp, int ep, int etp);
+/// Of all layers, unsplit.
+[[nodiscard]] double adapter_parameters(const Model& model, const Training& training);
 
 }  // namespace plan

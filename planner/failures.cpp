@@ -17,11 +17,7 @@ constexpr double kHour = 3600;
 double trained_parameters(const Problem& problem) {
   const Model& model = problem.model;
   if (!problem.training.adapters()) return static_cast<double>(model_parameters(model).with_mtp);
-  double adapters = 0;
-  for (const int kind : model.layers)
-    adapters +=
-        adapter_parameters(model, model.kinds[static_cast<std::size_t>(kind)], problem.training.lora, 1, 1, 1).total();
-  return adapters;
+  return adapter_parameters(model, problem.training);
 }
 
 /// Daly's interval holds while a checkpoint takes less than twice the time between interruptions; beyond that one

@@ -57,7 +57,7 @@ LayerMemory layer_memory(const Model& model, const Layer& layer, const Training&
   out.trained_dense = out.dense_parameters = base.dense;
   out.trained_expert = out.expert_parameters = base.expert;
   if (training.adapters()) {
-    const RankParameters adapter = adapter_parameters(model, layer, training.lora, layout.tp, layout.ep, layout.etp);
+    const RankParameters adapter = adapter_parameters(model, layer, training, layout.tp, layout.ep, layout.etp);
     out.trained_dense = adapter.dense;
     out.trained_expert = adapter.expert;
     out.dense_parameters += adapter.dense;
@@ -108,7 +108,7 @@ EndMemory spread(EndMemory ends, int stages) {
 RealBytes fresh_grads(const Model& model, const Layer& layer, const Training& training, const Layout& layout,
                       const LayerTransient& transient, const LayerLedger& ledger) {
   if (training.adapters()) {
-    const RankParameters own = adapter_parameters(model, layer, training.lora, layout.tp, layout.ep, layout.etp);
+    const RankParameters own = adapter_parameters(model, layer, training, layout.tp, layout.ep, layout.etp);
     return RealBytes(2 * own.total());
   }
   double ffn = 0, last = 0, mixer = 0, mixer_last = 0;

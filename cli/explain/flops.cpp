@@ -114,7 +114,7 @@ Explanation explain_flops(const Plan& plan, Mask mask) {
   if (training.adapters()) {
     equation += " - G + 3*P";
     sum.give({"G", flops.linear().value, "weight gradients that frozen weights do not have", kModel});
-    sum.give({"P", adapter_flops(model, training.lora).value, "forward FLOPs of the adapters", "lora_rank"});
+    sum.give({"P", adapter_flops(model, training).value, "forward FLOPs of the adapters", "lora_rank"});
   }
   return named("F", explained("FLOPs of a token, forward and backward", equation, value.value, "",
                               std::move(sum.symbols), "Narayanan et al. 2021, arXiv:2104.04473", std::move(sum.parts)));

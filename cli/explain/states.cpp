@@ -32,27 +32,28 @@ void add_weight(ExplainedSum& sum, const Weight& weight, const std::string& n, c
           {"c_" + n, weight.columns_on_rank(layout.tp, layout.etp), "its columns on the rank", "model"});
 }
 
-/// Of an adapter: as many parameters as its weight has rows and columns, `R` times over.
-void add_adapter(ExplainedSum& sum, const Weight& weight, const std::string& n) {
+/// Of adapters: as many parameters as their weight has rows, and columns for each linear of it, `R` times over.
+void add_adapter(ExplainedSum& sum, const Weight& weight, const std::string& n, std::int64_t linears) {
   const auto rows = static_cast<double>(weight.out + weight.kv_out);
   sum.give({"r_" + n, rows, fmt::format("{}: rows", weight.what), "model"});
-  sum.add(fmt::format("r_{} + ", n), {"c_" + n, static_cast<double>(weight.in), "its columns", "model"});
+  const std::string columns = linears == 1 ? "" : fmt::format("{}*", linears);
+  sum.add(fmt::format("r_{} + {}", n, columns), {"c_" + n, static_cast<double>(weight.in), "its columns", "model"});
 }
 
 /// Parameters of one layer kind on a rank: its weights, one by one.
 Explanation layer_parameters(const Plan& plan, int kind, Which which, double value) {
   const Layer& layer = plan.problem.model.kinds[static_cast<std::size_t>(kind)];
   const Layout& layout = plan.best.layout;
-  const Lora& lora = plan.problem.training.lora;
-  const bool adapters = plan.problem.training.adapters() && (which == Which::Dense || which == Which::Experts);
+  const Training& training = plan.problem.training;
+  const bool adapters = training.adapters() && (which == Which::Dense || which == Which::Experts);
   ExplainedSum sum;
   int number = 0;
   for (const Weight& weight : layer_weights(plan.problem.model, layer)) {
     if (weight.expert() != of_experts(which) || (of_products(which) && !(weight.matrix() && weight.linear))) continue;
-    if (adapters && adapter_size(weight, lora) == 0) continue;
+    if (adapters && adapter_size(weight, training) == 0) continue;
     const std::string n = fmt::format("{}", ++number);
     if (adapters)
-      add_adapter(sum, weight, n);
+      add_adapter(sum, weight, n, linears_of(weight, training.stack));
     else
       add_weight(sum, weight, n, layout);
   }
@@ -60,7 +61,7 @@ Explanation layer_parameters(const Plan& plan, int kind, Which which, double val
   if (adapters) {
     const int split = of_experts(which) ? layout.etp : layout.tp;
     equation = fmt::format("R*({})/t", equation);
-    sum.give({"R", static_cast<double>(lora.rank), "rank of the adapters", "model"});
+    sum.give({"R", static_cast<double>(training.lora.rank), "rank of the adapters", "model"});
     sum.give({"t", static_cast<double>(split), "ranks that share an adapter", kLayout});
   }
   if (of_experts(which)) {

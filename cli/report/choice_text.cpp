@@ -25,18 +25,11 @@ namespace {
 constexpr double kTera = 1e12, kDay = 86400;
 constexpr double kHardlyLess = 0.99;  // goodput that nobody asks about
 
-double trainable(const Model& model, const Lora& lora) {
-  double sum = 0;
-  for (const int kind : model.layers)
-    sum += adapter_parameters(model, model.kinds[static_cast<std::size_t>(kind)], lora, 1, 1, 1).total();
-  return sum;
-}
-
 std::string task_text(const Problem& problem) {
   const Training& training = problem.training;
   if (!training.adapters()) return std::string(name(training.task));
   return fmt::format("{}, rank {}: {} trainable parameters", name(training.task), training.lora.rank,
-                     count_text(trainable(problem.model, training.lora)));
+                     count_text(adapter_parameters(problem.model, training)));
 }
 
 /// "adam 4+4+4 bytes": master copy and moments.

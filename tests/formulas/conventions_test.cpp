@@ -117,7 +117,7 @@ TEST_CASE("a step of adapters computes no gradients of frozen weights") {
   const double core = model_flops_per_token(model, 4096, FlopsConvention::ModelCausal).value / 3 - 2 * weights;
   // On the fused projections: h -> qkv, heads -> h, h -> gate and up, f -> h.
   const double adapters = 80.0 * 16 * (8192 + 10240 + 8192 + 8192 + 8192 + 57344 + 28672 + 8192);
-  const Lora lora{.rank = 16};
+  const Training lora{.task = Task::Lora, .lora = {.rank = 16}};
   CHECK(model_flops_per_token(model, 4096, FlopsConvention::ModelCausal, {.adapters = &lora}).value ==
         Approx(2 * 2 * weights + 3 * core + 3 * 2 * adapters).epsilon(1e-12));
 }

@@ -50,6 +50,13 @@ Layer mixture() {
   return layer;
 }
 
+/// A job that trains adapters, with fused linears as Megatron's or without.
+plan::Training adapted(plan::Lora lora, bool fused = true) {
+  plan::Training training{.task = plan::Task::Lora, .lora = lora};
+  training.stack.fused_qkv = training.stack.fused_gate = fused;
+  return training;
+}
+
 }  // namespace
 
 TEST_CASE("GPT: L (12 h^2 + 13 h) + V h + n_ctx h + 2 h") {
@@ -121,14 +128,19 @@ TEST_CASE("biases of experts are split by etp on the way in and whole on the way
 
 TEST_CASE("adapters: r (in + out) for each linear") {
   const Model m = llama(4);
-  const plan::Lora all{.rank = 16};
+  const plan::Training all = adapted({.rank = 16});
   const double h = 1024, kv = 256, f = 2816;
   const double attention = 16 * (h + h + 2 * kv) + 16 * (h + h), ffn = 16 * (h + 2 * f) + 16 * (f + h);
   CHECK(plan::adapter_parameters(m, m.kinds[0], all, 1, 1, 1).dense == attention + ffn);
-  CHECK(plan::adapter_parameters(m, m.kinds[0], {.rank = 16, .ffn = false}, 1, 1, 1).dense == attention);
-  CHECK(plan::adapter_parameters(m, m.kinds[0], {.rank = 32, .attention = false}, 4, 1, 1).dense == 2 * ffn / 4);
+  CHECK(plan::adapter_parameters(m, m.kinds[0], adapted({.rank = 16, .ffn = false}), 1, 1, 1).dense == attention);
+  CHECK(plan::adapter_parameters(m, m.kinds[0], adapted({.rank = 32, .attention = false}), 4, 1, 1).dense ==
+        2 * ffn / 4);
   const RankParameters rank = plan::adapter_parameters(m, mixture(), all, 1, 4, 1);
   CHECK(rank.expert == 2 * 16 * ((h + 2 * 512) + (512 + h)));
+  // Apart, queries, keys and values read the input three times, gate and up twice.
+  const plan::Training apart = adapted({.rank = 16}, false);
+  CHECK(plan::adapter_parameters(m, m.kinds[0], apart, 1, 1, 1).dense == attention + ffn + 16 * 3 * h);
+  CHECK(plan::adapter_parameters(m, mixture(), apart, 1, 4, 1).expert == 2 * 16 * ((2 * h + 2 * 512) + (512 + h)));
   // Adapters are few.
   CHECK(plan::adapter_parameters(m, m.kinds[0], all, 1, 1, 1).total() <
         0.1 * static_cast<double>(plan::layer_parameters(m, m.kinds[0]).total()));
@@ -140,10 +152,10 @@ TEST_CASE("a token meets every adapter of a dense layer once, and of experts tho
   m.kinds[0] = mixture();
   const double experts = static_cast<double>(m.kinds[0].moe.experts), chosen = 2;
   m.kinds[0].moe.top_k = 2, m.kinds[0].moe.shared_width = 0;
-  const plan::Lora experts_only{.rank = 16, .attention = false};
+  const plan::Training experts_only = adapted({.rank = 16, .attention = false});
   CHECK(experts >= 4);
   CHECK(plan::adapter_flops(m, experts_only).value == doctest::Approx(4 * 2 * 16 * chosen * ((h + 2 * f) + (f + h))));
-  const plan::Lora attention_only{.rank = 16, .ffn = false};
+  const plan::Training attention_only = adapted({.rank = 16, .ffn = false});
   CHECK(plan::adapter_flops(m, attention_only).value == doctest::Approx(4 * 2 * 16 * ((h + h + 2 * kv) + (h + h))));
 }
 

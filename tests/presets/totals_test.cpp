@@ -233,3 +233,20 @@ TEST_CASE("a token of a mixture touches a part of it") {
   const ModelParameters dense = plan::model_parameters(preset("llama3-8b"));
   CHECK(dense.active == dense.total);
 }
+
+// What PEFT's print_trainable_parameters() says where every linear carries an adapter: the 159,907,840 of QLoRA's Llama
+// 2 7B (arXiv:2305.14314, rank 64), and those of well-known notebooks.
+TEST_CASE("adapters have the parameters that PEFT prints") {
+  constexpr struct {
+    const char* name;
+    std::int64_t rank, trainable;
+  } kRows[] = {{"llama2-7b", 64, 159'907'840}, {"llama3-8b", 16, 41'943'040},  {"mistral-7b", 8, 20'971'520},
+               {"gemma-7b", 16, 50'003'968},   {"qwen2.5-7b", 16, 40'370'176}, {"llama3.2-1b", 16, 11'272'192}};
+  plan::Training training{.task = plan::Task::Lora};
+  training.stack.fused_qkv = training.stack.fused_gate = false;
+  for (const auto& row : kRows) {
+    CAPTURE(row.name);
+    training.lora.rank = row.rank;
+    CHECK(plan::adapter_parameters(preset(row.name), training) == static_cast<double>(row.trainable));
+  }
+}
