@@ -10,8 +10,6 @@
 namespace plan {
 namespace {
 
-bool is_block(const Recompute& recompute) { return recompute.kind == RecomputeKind::Full; }
-
 void lower(ActivityMemory& least, const ActivityMemory& other) {
   least.activations = std::min(least.activations, other.activations);
   least.forward = std::min(least.forward, other.forward);
@@ -26,43 +24,50 @@ void lower(ActivityMemory& least, const ActivityMemory& other) {
 
 }  // namespace
 
-std::size_t module_choices(const std::vector<Recompute>& recomputes) {
-  return static_cast<std::size_t>(std::find_if(recomputes.begin(), recomputes.end(), is_block) - recomputes.begin());
-}
-
-std::size_t block_choices(const std::vector<Recompute>& recomputes) {
-  const auto together = [](const Recompute& recompute) { return is_block(recompute) && recompute.uniform > 1; };
-  return static_cast<std::size_t>(std::find_if(recomputes.begin(), recomputes.end(), together) - recomputes.begin());
-}
-
 std::size_t FamilySearch::least_states_of(const Layout& run, const ShardingList& shardings, int fewest) {
+  const bool both = both_ways(run.schedule);
+  const FrameworkMask runs_on = by_memory_ ? run_runs_on_ : FrameworkMask{};
   for (std::size_t i = 0; i < states_.size(); ++i)
-    if (states_[i].shardings == &shardings || states_[i].shardings->all == shardings.all) return i;
-  StatesUnder under{&shardings, least_states(problem_, run, shardings.all, fewest, memory_of(run))};
+    if (const StatesUnder& known = states_[i];
+        known.both == both && known.runs_on == runs_on &&
+        (known.shardings == &shardings || (!by_memory_ && known.shardings->all == shardings.all)))
+      return i;
+  StatesUnder under{&shardings, both, runs_on, {}, {}, {}};
   // The fullest node holds at least the mean of all.
   const double world = run.world(), most = std::clamp<double>(problem_.cluster.gpus_per_node, 1, world);
   const double in_node = kBelow * world / std::ceil(world / most);
-  std::erase_if(under.memory, [&](const ShardedMemory& one) { return bounds_ && in_node * one.host > host_; });
-  under.bare = RealBytes::infinity();
-  for (const ShardedMemory& one : under.memory) under.bare = std::min(under.bare, memory_->least_total(one, {}));
+  const auto of = [&](const std::vector<Sharding>& some) {
+    LeastStates least = least_states(problem_, run, some, fewest, both, memory_of(run));
+    std::erase_if(least.mean, [&](const ShardedMemory& one) { return bounds_ && in_node * one.host > host_; });
+    return least;
+  };
+  under.memory = of(shardings.all);
+  if (runs_on != 0) {
+    const std::vector<FrameworkMask>& each = shardings.runs_on(problem_, run, wanted_);
+    std::vector<Sharding> run_by_some;
+    for (std::size_t i = 0; i < each.size(); ++i)
+      if ((each[i] & runs_on) != 0) run_by_some.push_back(shardings.all[i]);
+    under.running = of(run_by_some);
+  }
+  under.bare = least_peak(under.memory, {}, {}, *memory_);
   states_.push_back(std::move(under));
   return states_.size() - 1;
 }
 
-const std::vector<RealBytes>& FamilySearch::least_peaks_of(std::size_t states, const LeastOfRun& of, int fewest) {
+const FamilySearch::PeaksUnder& FamilySearch::least_peaks_of(std::size_t states, const LeastOfRun& of) {
   for (const PeaksUnder& known : peaks_)
-    if (known.states == states && known.vp == of.vp && known.flights == of.flights) return known.peaks;
+    if (known.states == states && known.vp == of.vp && known.flights == of.flights) return known;
   const StatesUnder& under = states_[states];
-  PeaksUnder all{states, of.vp, of.flights, {}};
+  PeaksUnder all{states, of.vp, of.flights, {}, {}};
   all.peaks.reserve(least_activities_.size());
+  const LeastChunks chunks{of.vp, of.flights};
   for (const LeastActivity& one : least_activities_) {
-    const ActivityMemory activity = least_activity(one, of.vp, fewest, of.flights);
-    RealBytes least = RealBytes::infinity();
-    if (kBelow * (under.bare + activity.activations) <= capacity_)
-      for (const ShardedMemory& memory : under.memory) least = std::min(least, memory_->least_total(memory, activity));
-    all.peaks.push_back(least);
+    const RealBytes peak = least_peak(under.memory, one, chunks, *memory_, capacity_);
+    const bool hangs = under.runs_on != 0 && peak <= capacity_;
+    all.peaks.push_back(peak);
+    all.running.push_back(hangs ? least_peak(under.running, one, chunks, *memory_, capacity_) : peak);
   }
-  return peaks_.emplace_back(std::move(all)).peaks;
+  return peaks_.emplace_back(std::move(all));
 }
 
 std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes) {

@@ -36,14 +36,13 @@ void FamilySearch::search_family(const Costed& family) {
   evaluator_.reset(), memory_.reset();
   lists_.turn_to(family.layout), prices_.turn_to(family.layout), traffic_.turn_to(family.layout);
   straggling_ = family.bound.waits;
-  tables_.clear(), twins_.clear(), holdings_.clear(), states_.clear(), peaks_.clear();
+  tables_.clear(), holdings_.clear(), states_.clear(), peaks_.clear();
   least_activities_.clear(), kept_layers_.reset();
   family_runs_on_ = wanted_;
   for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
     if (costs_ != nullptr) family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
-  std::optional<Pipelining> before;  // the run whose other order comes next, and what it was judged by
-  FrameworkMask before_runs_on = 0;
-  const ShardingList* before_shardings = nullptr;
+  const Fate whole = judge_whole(family);
+  Judged before;
   Fate fate = Fate::Searched;
   for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome_->tally, inner_)) {
     Layout layout = run_of(problem_, family.layout, run);
@@ -67,13 +66,12 @@ void FamilySearch::search_family(const Costed& family) {
       continue;
     }
     RealBytes least;
-    // No order changes the bounds, but who runs a layout and how it may shard hang on the order too. Less of either
-    // makes no bound better, so that the other order's fate holds; with more of them it may not.
-    const bool twin = before && before->schedule == run.schedule && before->vp == run.vp &&
-                      before->group == run.group && (before_runs_on != 0 || run_runs_on_ == 0) &&
-                      shardings.among(*before_shardings);
-    if (!twin || fate == Fate::Searched) fate = judge_run(layout, shardings, family, least);
-    before = run, before_runs_on = run_runs_on_, before_shardings = &shardings;
+    if (whole != Fate::Searched) {
+      fate = whole;
+    } else if (fate == Fate::Searched || !no_better(layout, shardings, before)) {
+      fate = judge_run(layout, shardings, family, least);
+      before = {pipeline_of(problem_, layout), run_runs_on_, &shardings};
+    }
     if (fate == Fate::TooBig) too_big(layouts);
     if (fate == Fate::Pruned) prune(layouts);
     if (fate != Fate::Searched) continue;
@@ -82,6 +80,29 @@ void FamilySearch::search_family(const Costed& family) {
     else
       search_run(std::move(layout), shardings, least);
   }
+}
+
+/// Most families have nothing that any of their runs could change.
+FamilySearch::Fate FamilySearch::judge_whole(const Costed& family) {
+  vp_ = 0, twins_.assign(1, {kNever, RealBytes::infinity()});
+  if (costs_ == nullptr || !bounds_) return Fate::Searched;
+  if (hopeless(family.layout, family.bound.any, {}, family_runs_on_)) return Fate::Pruned;
+  if (family.states > capacity_) return Fate::TooBig;
+  return hopeless(family.layout, family.bound.any, family.states, family_runs_on_) ? Fate::Pruned : Fate::Searched;
+}
+
+/// No order of the axes changes the bounds, but who runs a layout and how it may shard hang on it, too. Less of either
+/// makes no bound better, more of them may.
+bool FamilySearch::no_better(const Layout& run, const ShardingList& shardings, const Judged& before) const {
+  const Pipeline pipeline = pipeline_of(problem_, run);
+  if (before.shardings == nullptr || before.pipeline.schedule != pipeline.schedule ||
+      before.pipeline.vp != pipeline.vp || before.pipeline.group != pipeline.group)
+    return false;
+  if (!by_memory_) return (before.runs_on != 0 || run_runs_on_ == 0) && shardings.among(*before.shardings);
+  if ((run_runs_on_ & ~unsigned{before.runs_on}) != 0) return false;
+  return before.shardings == &shardings ||
+         (shardings.all == before.shardings->all &&
+          shardings.runs_on(problem_, run, wanted_) == before.shardings->runs_on(problem_, run, wanted_));
 }
 
 /// Where the best alone is asked for, nobody counts what is slower than what was found.
@@ -144,16 +165,16 @@ void FamilySearch::search_run(Layout layout, const ShardingList& shardings, Real
   const std::size_t layouts = ways.all.size() * shardings.all.size();
   // Recomputing makes nothing faster.
   const Evaluator::Started nothing = evaluator_->start_recompute({});
-  bool beaten = hopeless_with_traffic(layout, nothing.least(), least_memory);
+  bool beaten = beaten_with_traffic(layout, {nothing.least(), least_memory, least_memory});
   if (!beaten) {
     nothing.finish();
-    beaten = hopeless_with_traffic(layout, evaluator_->least_time_of_any(), least_memory);
+    beaten = beaten_with_traffic(layout, {evaluator_->least_time_of_any(), least_memory, least_memory});
   }
   if (beaten) return prune(layouts);
   Table& table = table_of(layout, shardings);
   start_activities(table, ways);
   if (find_alive(layout, table, ways.all) == 0) return too_big(layouts);
-  if (hopeless_with_traffic(layout, evaluator_->least_time_of_any(), least_peak_)) return prune(layouts);
+  if (beaten_with_traffic(layout, {evaluator_->least_time_of_any(), least_peak_, least_peak_})) return prune(layouts);
   expose_least(shardings.all.size());
   if (drop_beaten(layout, shardings) == 0)
     return prune(ways.all.size() * beaten_), too_big(layouts - ways.all.size() * beaten_);
@@ -356,11 +377,17 @@ bool FamilySearch::hopeless(const Layout& layout, Seconds step_time, RealBytes p
   return kept_->front.dominates(step_time, peak) || outcome_->kept.front.dominates(step_time, peak);
 }
 
-bool FamilySearch::hopeless_with_traffic(const Layout& run, Seconds step_time, RealBytes peak) const {
-  const auto beaten = [&](Seconds traffic, FrameworkMask runs_on) {
-    return traffic == kNever || hopeless(run, kShade * (step_time + traffic), peak, runs_on);
+bool FamilySearch::beaten(const Layout& run, const Floor& floor) const {
+  return hopeless(run, floor.time, floor.peak, 0) &&
+         (run_runs_on_ == 0 || floor.running > capacity_ || hopeless(run, floor.time, floor.running, run_runs_on_));
+}
+
+bool FamilySearch::beaten_with_traffic(const Layout& run, const Floor& floor) const {
+  const auto beaten = [&](Seconds traffic, RealBytes peak, FrameworkMask runs_on) {
+    return traffic == kNever || hopeless(run, kShade * (floor.time + traffic), peak, runs_on);
   };
-  return beaten(running_traffic_, run_runs_on_) && beaten(paper_traffic_, 0);
+  return beaten(paper_traffic_, floor.peak, 0) &&
+         (floor.running > capacity_ || beaten(running_traffic_, floor.running, run_runs_on_));
 }
 
 bool FamilySearch::never_plainest(const Layout& layout, Seconds step_time, FrameworkMask runs_on) const {

@@ -12,6 +12,7 @@
 #include "planner/enumerate.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/family_tables.hpp"
+#include "planner/least_memory.hpp"
 #include "planner/least_traffic.hpp"
 #include "planner/plainness.hpp"
 #include "planner/search.hpp"
@@ -72,19 +73,6 @@ struct SplitWork {
       whole{};  ///< all layers and the ends, with nothing beside them but what the stack hides under every schedule
 };
 
-/// Memory of the states of some rank of every layout of a family, at least, before anything is known of its time.
-class LeastStates {
- public:
-  explicit LeastStates(const Problem& problem) : problem_(problem) {}
-  RealBytes of(const Layout& family);
-
- private:
-  const Problem& problem_;
-  std::map<std::tuple<int, int, int, int>, MemoryModel> models_{};  ///< by tp, ep, etp, pp: what parameters depend on
-  std::array<int, 8> last_{};  ///< axes that were asked for, as far as states depend on them
-  RealBytes least_{-1};
-};
-
 /// Times that no layout of a family beats.
 class LeastTimes {
  public:
@@ -106,36 +94,6 @@ class LeastTimes {
 /// Layers that every rank of every layout of a family has at least. No work: nothing is known of it.
 [[nodiscard]] int fewest_layers(const Problem& problem, const SplitWork* work, const Layout& family);
 
-/// States of the mean rank, apart from what appears after the peak, and what is gathered beside them: what the fullest
-/// rank has at least, under each sharding that no other one leaves less of everything than. The rest of the memory is
-/// nothing. `fewest` layers are on every rank.
-[[nodiscard]] std::vector<ShardedMemory> least_states(const Problem& problem, const Layout& family,
-                                                      const std::vector<Sharding>& shardings, int fewest,
-                                                      const MemoryModel& memory);
-
-/// Activations on the mean rank at least, under one way to recompute.
-struct LeastActivity {
-  RealBytes held{};       ///< of each micro-batch in flight
-  RealBytes transient{};  ///< while the layer that needs least runs backward, what it rebuilds included
-  Seconds again{};        ///< work that each micro-batch takes more, on all ranks together
-  int together = 1;       ///< layers that are rebuilt at once, of a smaller chunk all
-  RealBytes layer{};      ///< what each of them after the first adds to `transient`
-};
-/// The same on a rank with `flights` micro-batches in flight and at least `fewest` layers in its `vp` chunks.
-[[nodiscard]] ActivityMemory least_activity(const LeastActivity& under, int vp, int fewest, double flights);
-
-/// Of each way to recompute a lower bound, but of those that take more of everything than another; blocks of ever more
-/// whole layers share a few.
-[[nodiscard]] std::vector<LeastActivity> least_activities(const Problem& problem, const Layout& family,
-                                                          const std::vector<Recompute>& recomputes, int fewest,
-                                                          const KeptLayers& kept, const MemoryModel& memory,
-                                                          const CostModel* costs);
-
-/// Choices of modules; after them come blocks of ever more whole layers, the last of which are all.
-[[nodiscard]] std::size_t module_choices(const std::vector<Recompute>& recomputes);
-/// Choices up to the last block; after them come all layers again, ever more of them rebuilt together.
-[[nodiscard]] std::size_t block_choices(const std::vector<Recompute>& recomputes);
-
 /// What the search of one family found and did.
 struct FamilyOutcome {
   Kept kept;
@@ -156,6 +114,7 @@ class FamilySearch {
         host_(problem.training.offload.any() ? host : RealBytes::infinity()),
         bounds_(bounds),
         extent_(extent),
+        by_memory_(problem.pareto || problem.objective == Objective::Memory),
         wanted_(wanted_frameworks(problem)),
         inner_(problem),
         lists_(problem),
@@ -192,8 +151,11 @@ class FamilySearch {
   /// least_states() under some shardings.
   struct StatesUnder {
     const ShardingList* shardings = nullptr;
-    std::vector<ShardedMemory> memory{};  ///< of which nodes hold what lies with their hosts
-    RealBytes bare{};                     ///< with no activations, the least of them
+    bool both = false;          ///< of DualPipe
+    FrameworkMask runs_on = 0;  ///< that may run them, where memory counts beside time
+    LeastStates memory{};       ///< of which nodes hold what lies with their hosts
+    LeastStates running{};      ///< of those that one of these frameworks runs
+    RealBytes bare{};           ///< with no activations
   };
   /// Peaks with each of the least activities; infinity where the GPU surely has too little. Schedules differ in what
   /// they hold, and many of them hold the same.
@@ -202,9 +164,10 @@ class FamilySearch {
     int vp = 1;
     double flights = 0;
     std::vector<RealBytes> peaks{};
+    std::vector<RealBytes> running{};  ///< of layouts that a wanted framework runs
   };
 
-  /// What became of a run without a look into it: the other order of its axes does equally well.
+  /// What became of a run without a look into it: one that takes no less of anything does no better.
   enum class Fate { Searched, TooBig, Pruned };
   /// What the chunks of a run change of its bounds.
   struct LeastOfRun {
@@ -214,8 +177,25 @@ class FamilySearch {
     double flights = 0;  ///< micro-batches that a rank holds at least
   };
 
+  /// By what a run was judged.
+  struct Judged {
+    Pipeline pipeline{};
+    FrameworkMask runs_on = 0;
+    const ShardingList* shardings = nullptr;  ///< none: none was judged yet
+  };
+  /// What a layout takes at least.
+  struct Floor {
+    Seconds time{};
+    RealBytes peak{};
+    RealBytes running{};  ///< if a wanted framework runs it
+  };
+
   /// All runs of the family at hand.
   void search_family(const Costed& family);
+  /// What becomes of all runs of a family whatever they are.
+  Fate judge_whole(const Costed& family);
+  /// Has a run nothing that the one judged before it has not?
+  bool no_better(const Layout& run, const ShardingList& shardings, const Judged& before) const;
   bool too_slow(const Layout& run, const Costed& family) const;
   Fate judge_run(const Layout& run, const ShardingList& shardings, const Costed& family, RealBytes& least_memory);
   const Recomputes& recomputing_of(const Layout& run);
@@ -223,12 +203,14 @@ class FamilySearch {
   void narrow_to(const Recomputes& ways, std::size_t choice) {
     choice_runs_on_ = static_cast<FrameworkMask>(run_runs_on_ & ways.runs_on[choice]);
   }
-  /// What some rank of every layout of a run takes at least, without placing layers. Finds the floors.
-  RealBytes least_memory(const Layout& run, const ShardingList& shardings, const Costed& family, const LeastOfRun& of);
+  /// What some rank of every layout of a run takes at least, without placing layers. Finds the floors. No layout of it
+  /// takes less than `time`.
+  RealBytes least_memory(const Layout& run, const ShardingList& shardings, const Costed& family, const LeastOfRun& of,
+                         Seconds time);
   LeastOfRun least_of(const Layout& run) const;
   /// Of the states that were met, those that these shardings leave.
   std::size_t least_states_of(const Layout& run, const ShardingList& shardings, int fewest);
-  const std::vector<RealBytes>& least_peaks_of(std::size_t states, const LeastOfRun& of, int fewest);
+  const PeaksUnder& least_peaks_of(std::size_t states, const LeastOfRun& of);
   /// The family's own, made when first asked for.
   MemoryModel& memory_of(const Layout& run);
   /// Of any family, remembering what messages take.
@@ -269,8 +251,9 @@ class FamilySearch {
   void offer(const Candidate& candidate);
   /// Is everything that takes at least this long and this much memory beaten already? `runs_on` may run it.
   bool hopeless(const Layout& layout, Seconds step_time, RealBytes peak, FrameworkMask runs_on) const;
-  /// Is a run beaten, whose `step_time` does not contain what its states send?
-  bool hopeless_with_traffic(const Layout& run, Seconds step_time, RealBytes peak) const;
+  /// Is all beaten of a run that takes no less? With traffic: `floor.time` does not contain what its states send.
+  bool beaten(const Layout& run, const Floor& floor) const;
+  bool beaten_with_traffic(const Layout& run, const Floor& floor) const;
   /// When the plainest is looked for: is it none of the layouts that start like this one, as far as it is chosen?
   bool never_plainest(const Layout& layout, Seconds step_time, FrameworkMask runs_on) const;
   void too_big(std::size_t layouts) { outcome_->too_big += static_cast<std::int64_t>(layouts); }
@@ -280,6 +263,7 @@ class FamilySearch {
   RealBytes capacity_, host_;  ///< of a GPU, and of a node
   bool bounds_;
   Extent extent_;
+  bool by_memory_;  ///< what is kept hangs on memory, too
   FrameworkMask wanted_;
   std::vector<Recomputes> recomputes_{};  ///< by layers of the deepest stage
   InnerSpace inner_;
@@ -303,9 +287,8 @@ class FamilySearch {
   std::vector<PeaksUnder> peaks_{};
   std::vector<LeastActivity> least_activities_{};  ///< empty: not known yet
   std::optional<KeptLayers> kept_layers_{};
-  /// Least times and memory of the run that was judged: each of its layouts that may fit takes no less than one of
-  /// these.
-  std::vector<Score> floors_{};
+  /// Of the run that was judged: each of its layouts that may fit takes no less than one of these.
+  std::vector<Floor> floors_{};
   std::vector<Score> twins_{};  ///< best of each vp that runs: another layout with the same degrees must beat it
   int vp_ = 1;
 

@@ -3,31 +3,51 @@
 #include "planner/least_traffic.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "formulas/scale_up.hpp"
 #include "planner/evaluate.hpp"
 
 namespace plan {
 
-StageContent fullest_rank(const Problem& problem, const MemoryModel& memory, int pp) {
+namespace {
+
+/// Has a layer as many parameters as another of every sort that bytes are counted by?
+bool as_heavy(const LayerMemory& layer, const LayerMemory& least) {
+  const auto parts = [](const LayerMemory& of) {
+    const double quantised = of.quantised_parameters - of.expert_quantised_parameters;
+    return std::array{of.trained_dense,
+                      of.trained_expert,
+                      of.dense_parameters - of.trained_dense,
+                      of.expert_parameters - of.trained_expert,
+                      quantised,
+                      of.expert_quantised_parameters,
+                      of.dense_parameters - quantised,
+                      of.expert_parameters - of.expert_quantised_parameters};
+  };
+  const auto more = parts(layer), less = parts(least);
+  return std::equal(more.begin(), more.end(), less.begin(), std::greater_equal<>());
+}
+
+}  // namespace
+
+FullestRank fullest_rank(const Problem& problem, const MemoryModel& memory, int pp) {
   const std::size_t kinds = problem.model.kinds.size();
   std::array<int, kMaxLayerKinds> layers{};
   for (const int kind : problem.model.layers) ++layers[static_cast<std::size_t>(kind)];
-  StageContent fullest;
+  FullestRank fullest;
   double most = 0;
   for (std::size_t kind = 0; kind < kinds; ++kind) {
     const LayerMemory& least = memory.layer(static_cast<int>(kind));
-    int count = 0;
+    FullestRank rank;
     for (std::size_t other = 0; other < kinds; ++other) {
-      const LayerMemory& layer = memory.layer(static_cast<int>(other));
-      if (layer.trained_dense >= least.trained_dense && layer.trained_expert >= least.trained_expert)
-        count += layers[other];
+      rank.may_hold[other] = layers[other] > 0 && as_heavy(memory.layer(static_cast<int>(other)), least);
+      if (rank.may_hold[other]) rank.of_model += layers[other];
     }
-    const int held = (count + pp - 1) / pp;
-    const double parameters = held * (least.trained_dense + least.trained_expert);
+    const double parameters = rank.layers_on(pp) * (least.dense_parameters + least.expert_parameters);
     if (parameters <= most) continue;
-    most = parameters, fullest = {};
-    fullest.layers_of_kind[kind] = held;
+    rank.content.layers_of_kind[kind] = rank.layers_on(pp);
+    most = parameters, fullest = rank;
   }
   return fullest;
 }
@@ -51,7 +71,7 @@ const std::vector<Seconds>& LeastTraffic::of(const Layout& run, const std::vecto
   const bool both = both_ways(run.schedule);
   for (const std::unique_ptr<Page>& page : pages_)
     if (page->order == run.order && page->both == both && page->shardings == shardings) return page->least;
-  if (!content_) content_ = fullest_rank(problem_, memory, run.pp);
+  if (!content_) content_ = fullest_rank(problem_, memory, run.pp).content;
   Page& page = *pages_.emplace_back(std::make_unique<Page>(Page{run.order, both, shardings}));
   page.least.reserve(shardings.size());
   const StageSums sums = memory.sums(*content_);

@@ -11,8 +11,15 @@
 namespace plan {
 
 /// Layers that some rank of every placement holds at least: of those with as many parameters as one kind or more, no
-/// fewer than the mean. The kind is the one of which that is the most parameters.
-[[nodiscard]] StageContent fullest_rank(const Problem& problem, const MemoryModel& memory, int pp);
+/// fewer than the mean.
+struct FullestRank {
+  StageContent content{};                       ///< as many of the kind with the fewest parameters
+  std::array<bool, kMaxLayerKinds> may_hold{};  ///< the kinds that its layers may be of
+  int of_model = 0;                             ///< layers of those kinds on all ranks; 0: none has parameters
+  int layers_on(int pp) const { return (of_model + pp - 1) / pp; }
+};
+/// The kind is the one of which that is the most parameters.
+[[nodiscard]] FullestRank fullest_rank(const Problem& problem, const MemoryModel& memory, int pp);
 
 /// A family but for its kind of context parallelism and its micro-batch, which change nothing of how states are shared.
 [[nodiscard]] Layout family_of_states(const Layout& family);

@@ -23,7 +23,7 @@ std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> fa
                                   Seconds slowest, std::map<Split, Priced>& splits) {
   std::vector<RealBytes> states;
   std::vector<Priced*> priced;  // by family; none if nothing of it can fit
-  LeastStates least(problem);
+  LeastStatesOfAny least(problem);
   for (const Family& family : families) {
     states.push_back(least.of(family.layout));
     priced.push_back(states.back() <= capacity ? &splits.try_emplace(split_of(family.layout)).first->second : nullptr);
