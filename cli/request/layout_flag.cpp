@@ -9,14 +9,15 @@
 #include <tuple>
 #include <vector>
 
-#include "cli/request/flag_words.hpp"
+#include "cli/request/layout_notation.hpp"
 #include "cli/request/layout_spacing.hpp"
+#include "cli/request/layout_unknown.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/problem/stage_layout.hpp"
-#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -55,36 +56,6 @@ Item split_item(std::string_view text) {
   return item;
 }
 
-tl::unexpected<Errors> unknown_value(std::string_view axis, std::string_view word,
-                                     const std::vector<std::string>& known) {
-  struct Hint {
-    std::string_view axis, word, meant;
-  };
-  constexpr Hint kHints[] = {{"schedule", "zero-bubble", "zb-h1"},
-                             {"schedule", "zb", "zb-h1"},
-                             {"schedule", "zbv", "zb-v"},
-                             {"schedule", "1f1b-interleaved", "interleaved"},
-                             {"schedule", "vpp", "interleaved"},
-                             {"recompute", "yes", "full"},
-                             {"recompute", "on", "full"},
-                             {"recompute", "true", "full"},
-                             {"recompute", "all", "full"},
-                             {"recompute", "no", "none"},
-                             {"recompute", "off", "none"},
-                             {"recompute", "false", "none"},
-                             {"recompute", "attention", "core_attn"},
-                             {"recompute", "attn", "core_attn"}};
-  Error error{"unknown_" + std::string(axis), fmt::format("unknown {} `{}` in `--layout`", axis, word), {}, {}};
-  const auto* hint = std::find_if(std::begin(kHints), std::end(kHints),
-                                  [&](const Hint& row) { return row.axis == axis && row.word == word; });
-  if (hint != std::end(kHints))
-    error.help.push_back(fmt::format("write `{}={}`", axis, hint->meant));
-  else
-    suggest(error, word, known);
-  error.help.push_back(fmt::format("`{}=` takes {}", axis, fmt::join(known, ", ")));
-  return fail(error);
-}
-
 /// `14x8` read as 14 and `8`; without a number in front of an `x`, once.
 struct Repeated {
   std::size_t times = 1;
@@ -117,7 +88,12 @@ Result<std::vector<int>> read_layers(const std::string& text) {
 /// The value of an axis, by its kind.
 Result<bool> read_value(const LayoutAxis<int>& axis, const std::string& text, std::optional<int>& out) {
   const Result<std::int64_t> value = read_count(fmt::format("--layout {}", axis.word), text, axis.least, axis.most);
-  if (!value) return fail(value.error());
+  if (!value) {
+    Errors errors = value.error();
+    if (text == "auto" || text == "-1") errors.front().help = {fmt::format("leave `{}` out", axis.word)};
+    if (text.empty()) errors.front().help = {fmt::format("write `{}{}`", axis.word, std::min(axis.most, 2))};
+    return fail(std::move(errors));
+  }
   out = static_cast<int>(*value);
   return true;
 }
@@ -125,7 +101,7 @@ template <class E>
 requires std::is_enum_v<E> Result<bool> read_value(const LayoutAxis<E>& axis, const std::string& text,
                                                    std::optional<E>& out) {
   out = parse(names_of(E{}), text);
-  if (!out) return unknown_value(axis.word, text, words_of(names_of(E{})));
+  if (!out) return unknown_layout_word(axis.word, text, words_of(names_of(E{})));
   return true;
 }
 Result<bool> read_value(const LayoutAxis<bool>& axis, const std::string& text, std::optional<bool>& out) {
@@ -134,7 +110,7 @@ Result<bool> read_value(const LayoutAxis<bool>& axis, const std::string& text, s
   else if (text == "off" || text == "0" || text == "false")
     out = false;
   else
-    return unknown_value(axis.word, text, {"on", "off"});
+    return unknown_layout_word(axis.word, text, {"on", "off"});
   return true;
 }
 Result<bool> read_value(const LayoutAxis<Recompute>&, const std::string& text, std::optional<Recompute>& out) {
@@ -157,37 +133,6 @@ Result<bool> read_value(const LayoutAxis<std::vector<StageStrategy>>&, const std
   if (!stages) return fail(stages.error());
   out = std::move(*stages);
   return true;
-}
-
-/// Words that name no axis, nor are flags, and what a person who writes them looks for.
-constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
-    {"stage", "DeepSpeed's stages of ZeRO are `zero1`, `zero2` and `zero3`"},
-    {"usp", "a sequence that is split in two ways is `cp8,cp-kind=hybrid`"},
-    {"no_recompute", "write `recompute=none`"},
-    {"best", "`plan` finds it without `--layout`"},
-};
-
-Error unknown_axis(std::string_view text, const Item& item) {
-  std::vector<std::string> names;
-  each_axis([&](const auto& axis) { names.emplace_back(axis.word); });
-  Error error{"unknown_axis", fmt::format("unknown axis `{}` in `--layout`", text), {}, {}};
-  const std::string near = nearest_name(item.name, names);
-  if (const std::vector<std::string> said = meant_in_words(item.name, item.value); !said.empty())
-    error.help = said;
-  else if (item.name == "ulysses")
-    error.help.push_back(fmt::format("write `{}`", ulysses_item(item.value)));
-  else if (const std::optional<std::string> axis = meant_axis(item.name, item.value))
-    error.help.push_back(fmt::format("write `{}`", *axis));
-  else if (const std::optional<MeantFlag> meant = meant_flag(item.name, item.value))
-    error.help.push_back(fmt::format("it is no axis but a flag: `{} {}`", meant->flag, meant->value));
-  else if (const auto* row = std::find_if(std::begin(kElsewhere), std::end(kElsewhere),
-                                          [&](const auto& known) { return known.first == item.name; });
-           row != std::end(kElsewhere))
-    error.help.emplace_back(row->second);
-  else if (!near.empty())
-    error.help.push_back(fmt::format("an axis with a similar name exists: `{}`", near));
-  error.help.push_back(fmt::format("axes: {}", fmt::join(names, " ")));
-  return error;
 }
 
 /// The item as the table of axes has it: a schedule's name alone, or another word for an axis.
@@ -214,7 +159,7 @@ Result<bool> read_item(std::string_view text, const Item& item, Fixed& fixed) {
     known = true;
     read = read_value(axis, item.value, fixed.*axis.fixed);
   });
-  if (!known) return fail(unknown_axis(text, item));
+  if (!known) return fail(unknown_axis(text, item.name, item.value));
   return read;
 }
 
@@ -247,7 +192,7 @@ Result<Recompute> read_recompute(std::string_view text) {
     if (!module) {
       std::vector<std::string> known = words_of(kRecomputeModuleNames);
       known.insert(known.begin(), {"none", "full"});
-      return unknown_value("recompute", word, known);
+      return unknown_layout_word("recompute", word, known);
     }
     out.modules = static_cast<std::uint16_t>(out.modules | *module);
   }
@@ -275,7 +220,7 @@ Result<StageStrategy> read_run(std::string_view text) {
       if (!value) return fail(value.error());
       stage.*axis.value = static_cast<int>(*value);
     }
-    if (known.empty()) return unknown_value("stages", parts[i], {"cpN", "layersN", "offloadN", "tpN", "zeroN"});
+    if (known.empty()) return unknown_layout_word("stages", parts[i], {"cpN", "layersN", "offloadN", "tpN", "zeroN"});
     if (std::find(seen.begin(), seen.end(), known) != seen.end())
       return fail({"given_twice", fmt::format("`@{}` is given twice for a stage in `--layout`", known)});
     seen.push_back(known);
@@ -370,6 +315,13 @@ Result<Fixed> read_layout(std::string_view text) {
                  fmt::format("the axes of `--layout {}` do not stand between commas", text),
                  {},
                  {fmt::format("write `--layout {}`", spaced)}});
+  const bool told = errors.size() == 1 && !errors[0].help.empty() &&
+                    (errors[0].help[0].starts_with("write `") || errors[0].help[0].starts_with("leave `"));
+  if (const auto meant = told ? std::nullopt : layout_in_words(text); meant && *meant != words && read_layout(*meant))
+    return fail({"unknown_axis",
+                 fmt::format("`--layout` does not take `{}`", yaml::printable(text)),
+                 {},
+                 {fmt::format("write `--layout {}`", *meant)}});
   return fail(std::move(errors));
 }
 

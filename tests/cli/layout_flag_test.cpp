@@ -1,11 +1,13 @@
 #include "cli/request/layout_flag.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <random>
 #include <string>
 #include <vector>
 
+#include "cli/request/layout_notation.hpp"
 #include "oracle/random_layout.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/layout_text.hpp"
@@ -230,4 +232,36 @@ TEST_CASE("axes left open are what a plain launch has") {
   CHECK(layout.schedule == Schedule::Interleaved);
   CHECK(layout.sequence_parallel);
   CHECK(layout.zero == 1);
+}
+
+TEST_CASE("a layout in a notation of papers or other tools is proposed as --layout takes it, with the same degrees") {
+  std::mt19937 random(12);
+  for (int round = 0; round < 50; ++round) {
+    const int t = 1 << random() % 4, p = 1 << random() % 5, d = 1 << random() % 8;
+    const std::string meant = fmt::format("tp{},pp{},dp{}", t, p, d);
+    for (const std::string& typed :
+         {fmt::format("T{}P{}D{}", t, p, d), fmt::format("t={} p={} d={}", t, p, d),
+          fmt::format("t{}-p{}-d{}", t, p, d), fmt::format("{}-way TP, {}-way PP, {}-way DP", t, p, d),
+          fmt::format("{{\"tp\": {}, \"pp\": {}, \"dp\": {}}}", t, p, d), fmt::format("tp {}; pp {}; dp {}", t, p, d),
+          fmt::format("tensor={} pipeline={} data={}", t, p, d), fmt::format("MP{}_PP{}_DP{}", t, p, d),
+          fmt::format("tensor_model_parallel_size: {}, pipeline_model_parallel_size: {}, data_parallel_size: {}", t, p,
+                      d),
+          fmt::format("tp{}xpp{}xdp{}", t, p, d), fmt::format("tp degree {} pp degree {} dp degree {}", t, p, d)}) {
+      CAPTURE(typed);
+      CHECK(layout_in_words(typed) == meant);
+      const auto read = read_layout(typed);
+      if (read) {  // its own notation
+        CHECK(read->tp == t);
+        continue;
+      }
+      CHECK(read.error().size() == 1);
+      CHECK(read.error()[0].help[0] == "write `--layout " + meant + "`");
+      CHECK(read_layout(meant).has_value());
+    }
+    CHECK(layout_in_words(fmt::format("data={},fsdp={},tensor={}", d, p, t)) ==
+          fmt::format("tp{},dp{},zero3{}", t, d * p, d > 1 ? fmt::format(",shard{}", p) : ""));
+  }
+  for (const char* none : {"", "8x4x2", "tp=-1", "tp8.5", "3d", "fsdp2", "tp8 on 4 nodes", "best", "tp8,pp", "dp2,dp4",
+                           "tp: -1, pp: 4", "tp-1,pp4", "tp -1 pp 4", "dp8,zero3,shard4,T2", "tp 2, experts 8"})
+    CHECK_FALSE_MESSAGE(layout_in_words(none).has_value(), none);
 }
