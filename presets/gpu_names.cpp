@@ -7,13 +7,27 @@
 #include <cctype>
 
 #include "formulas/text.hpp"
+#include "formulas/words.hpp"
+#include "presets/header.hpp"
 
 namespace plan {
 namespace {
 
 /// Words beside the name that say nothing more of which GPU it is.
-constexpr std::string_view kBeside[] = {"nvidia", "amd",    "intel", "google", "tesla", "instinct", "geforce", "quadro",
-                                        "habana", "radeon", "hbm2",  "hbm2e",  "hbm3",  "hbm3e",    "gpu"};
+constexpr auto kBeside = word_list([] {
+  return "nvidia amd intel google tesla instinct geforce quadro habana radeon hbm2 hbm2e hbm3 hbm3e gpu oam "
+         "corporation "
+         "rev a1 ga100 ga102 ga102gl gh100 ad102 ad102gl ad104gl gb202 gb202gl gv100 gv100gl tu104gl";  // lspci's, too
+});
+
+/// A part as it is compared: `80g`, `80gib` and `80` are 80 GB, and an A100, H100 or B200 comes in one form of SXM.
+std::string plain_part(const std::string& part) {
+  const std::size_t digits = part.find_first_not_of("0123456789");
+  if (digits == 0 || digits == std::string::npos)
+    return part == "sxm4" || part == "sxm5" || part == "sxm6" ? "sxm" : part;
+  const std::string unit = part.substr(digits);
+  return unit == "g" || unit == "gb" || unit == "gib" ? part.substr(0, digits) : part;
+}
 
 /// The parts of a name between its signs, in small letters and sorted, without words beside it.
 std::vector<std::string> parts_of(std::string_view name) {
@@ -27,6 +41,7 @@ std::vector<std::string> parts_of(std::string_view name) {
   std::erase_if(parts, [](const std::string& part) {
     return part.empty() || std::find(std::begin(kBeside), std::end(kBeside), part) != std::end(kBeside);
   });
+  for (std::string& part : parts) part = plain_part(std::move(part));
   std::sort(parts.begin(), parts.end());
   return parts;
 }
@@ -41,6 +56,26 @@ std::string gpu_of_parts(std::string_view word, const std::vector<PresetEntry>& 
     if (same(entry.name) || std::any_of(entry.aliases.begin(), entry.aliases.end(), same)) return entry.name;
   }
   return {};
+}
+
+std::vector<std::string> gpus_of_device(std::string_view word, const std::vector<PresetEntry>& entries) {
+  const std::vector<std::string> parts = parts_of(word);
+  std::vector<std::string> found;
+  if (std::any_of(parts.begin(), parts.end(), [](const std::string& part) { return part == "mig" || part == "grid"; }))
+    return found;
+  const auto said = [&](const std::string& device) {
+    const std::string low = lowered(device);
+    const std::size_t digit = low.find_first_of("0123456789");
+    if (digit == std::string::npos) return false;
+    const std::size_t begin = low.find_last_of(" -", digit) + 1;  // `4090` of `RTX 4090`; 0 behind none
+    const std::string model = low.substr(begin, low.find_first_of(" -", digit) - begin);
+    return std::find(parts.begin(), parts.end(), model) != parts.end();
+  };
+  for (const PresetEntry& entry : entries) {
+    const std::vector<std::string> devices = scan_list(entry.text, "devices");
+    if (std::any_of(devices.begin(), devices.end(), said)) found.push_back(entry.name);
+  }
+  return found;
 }
 
 std::vector<std::string> gpus_of_make(std::string_view word, const std::vector<PresetEntry>& entries) {

@@ -12,6 +12,10 @@ namespace plan {
 /// `instinct-mi300x`. Empty if none has just these parts.
 [[nodiscard]] std::string gpu_of_parts(std::string_view word, const std::vector<PresetEntry>& entries);
 
+/// GPUs whose drivers' name begins as `word` holds it, in whatever form and with whatever memory: all H100s of
+/// `H100 64GB`. None where a word says that it is a part of one.
+[[nodiscard]] std::vector<std::string> gpus_of_device(std::string_view word, const std::vector<PresetEntry>& entries);
+
 /// GPUs of an architecture or of a vendor: `hopper`, `amd`.
 [[nodiscard]] std::vector<std::string> gpus_of_make(std::string_view word, const std::vector<PresetEntry>& entries);
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "formulas/text.hpp"
+
 namespace plan {
 
 bool read_name(yaml::Map& root, std::string_view key, std::string& name, yaml::Need need) {
@@ -46,6 +48,61 @@ std::vector<std::string> scan_list(std::string_view text, std::string_view key) 
     at = end + 1;
   }
   return words;
+}
+
+namespace {
+
+/// A line without its comment and the blanks at its end, and by how many brackets it ends deeper; quoted words hold
+/// neither comments nor brackets.
+struct BareLine {
+  std::string_view text;
+  int deeper = 0;
+};
+
+BareLine bare_line(std::string_view line) {
+  BareLine out;
+  char quote = 0;
+  std::size_t end = line.size();
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i], before = i == 0 ? ' ' : line[i - 1];
+    const bool starts = std::string_view(" \t[{,").find(before) != std::string_view::npos;
+    if (quote != 0) {
+      if (c == '\\' && quote == '"')
+        ++i;
+      else if (c == quote)
+        quote = 0;
+    } else if ((c == '"' || c == '\'') && starts) {
+      quote = c;
+    } else if (c == '#' && (before == ' ' || before == '\t')) {
+      end = i;
+      break;
+    } else {
+      out.deeper += static_cast<int>(c == '[') - static_cast<int>(c == ']');
+    }
+  }
+  line = line.substr(0, end);
+  out.text = line.substr(0, line.find_last_not_of(kWhiteSpace) + 1);
+  return out;
+}
+
+}  // namespace
+
+std::string priced_text(std::string_view text) {
+  if (text.find_first_not_of(kWhiteSpace) == text.find('{')) return std::string(text);  // JSON has neither
+  std::string out;
+  bool names = false;
+  int depth = 0;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+    end = std::min(text.find('\n', begin), text.size());
+    const BareLine line = bare_line(text.substr(begin, end - begin));
+    const bool inside = depth > 0 || line.text.empty() || line.text.front() == ' ' || line.text.front() == '-';
+    if (!inside)
+      names = line.text.starts_with("aliases:") || line.text.starts_with("devices:") ||
+              line.text.starts_with("other_devices:");
+    depth += line.deeper;
+    if (!names && !line.text.empty()) (out += line.text) += '\n';
+  }
+  return out;
 }
 
 }  // namespace plan

@@ -19,4 +19,7 @@ bool read_name(yaml::Map& root, std::string_view key, std::string& name, yaml::N
 /// blanks around a word are left out. For looking through many files: a file that is used is parsed whole.
 [[nodiscard]] std::vector<std::string> scan_list(std::string_view text, std::string_view key);
 
+/// What of a preset's text a number can hang on: without its aliases, the names of its devices, and comments.
+[[nodiscard]] std::string priced_text(std::string_view text);
+
 }  // namespace plan

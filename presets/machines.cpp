@@ -39,9 +39,10 @@ void read_rows(yaml::Map rows, bool described, std::vector<CloudMachine>& out) {
   }
 }
 
-/// A name as it is compared.
+/// A name as it is compared: without what Azure and SageMaker write before it.
 std::string folded(std::string_view name) {
-  constexpr std::string_view kAzure = "standard";
+  constexpr std::string_view kAzure = "standard", kSageMaker = "ml.";
+  if (name.starts_with(kSageMaker)) name.remove_prefix(kSageMaker.size());
   std::string out;
   for (const char c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) != 0) out += lower_case(c);

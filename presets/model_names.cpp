@@ -18,7 +18,9 @@ namespace {
 constexpr auto kVariants = word_list([] {
   return "-instruct -base -chat -hf -it -pt -thinking -unsloth -bnb-4bit -4bit -fp8 -bf16 -2507 -instruct-v0.1 "
          "-instruct-v0.2 -instruct-v0.3 -v0.1 -v0.2 -v0.3 -instruct-2507 -mcore -thinking-2507 -sft -gptq-int4 "
-         "-awq -deduped";
+         "-awq -deduped -gptq -gguf -int4 -int8 -fp4 -nvfp4 -mxfp4 -nf4 -8bit -6bit -3bit -w4a16 -w8a8 -w8a16 "
+         "-quantized.w4a16 -quantized.w8a8 -quantized.w8a16 -fp8-dynamic -fp8-block -gptq-int8 -awq-int4 -exl2 -mlx "
+         "-dwq -qat -q4_0 -q8_0 -q4_k_m -q5_k_m -q6_k -fp16 -f16 -unquantized -bnb-8bit -autoround -preview -dpo";
 });
 
 /// The parameters that a part of a name states, as `7b`, `1.5b` and `560m` do; none otherwise.
@@ -34,7 +36,77 @@ std::optional<double> stated_parameters(std::string_view part) {
   }
 }
 
+/// What says how a model was tuned, and nothing of its layers.
+constexpr auto kTuned = word_list([] { return "-instruct -base -chat -hf -it -pt -thinking -sft"; });
+
+/// Families whose name beside another model's says that it was made of theirs.
+constexpr auto kFamilies =
+    word_list([] { return "llama qwen mistral mixtral gemma phi nemotron deepseek glm falcon"; });
+
+/// A name in small letters without its owner, hyphens for what parts its words, and without how it was tuned.
+std::string untuned(std::string_view name) {
+  std::string word = lowered(std::string(base_name(name)));
+  std::replace_if(
+      word.begin(), word.end(), [](char c) { return c == '_' || c == ' ' || c == ':'; }, '-');
+  for (const std::string_view tuned : kTuned)
+    if (word.size() > tuned.size() && word.ends_with(tuned)) return word.substr(0, word.size() - tuned.size());
+  return word;
+}
+
+/// Does a part of a name end as sizes do, `7b` and `8x7b`?
+bool has_size(std::string_view name) {
+  for (std::size_t at = 1; at + 1 < name.size(); ++at)
+    if (std::string_view("bm").find(name[at]) != std::string_view::npos && name[at - 1] >= '0' && name[at - 1] <= '9' &&
+        name[at + 1] == '-')
+      return true;
+  return false;
+}
+
+/// Sizes that the parts of a name state, but for those of another.
+bool states_other_size(std::string_view name, std::string_view beside) {
+  for (std::size_t begin = 0, end = 0; begin < name.size(); begin = end + 1) {
+    end = std::min(name.find_first_of("-_: ", begin), name.size());
+    std::string_view part = name.substr(begin, end - begin);
+    if (part.starts_with('a')) part.remove_prefix(1);  // active ones
+    if (stated_parameters(part) &&
+        ("-" + std::string(beside) + "-").find("-" + std::string(part) + "-") == std::string::npos)
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::optional<PresetEntry> twin_of(std::string_view checkpoint, const std::vector<PresetEntry>& entries) {
+  std::vector<std::string> wanted{untuned(checkpoint)};
+  for (const OtherName& other : other_names(checkpoint)) wanted.push_back(untuned(other.text));
+  for (const std::string& word : wanted)
+    for (const PresetEntry& entry : entries)
+      for (const std::string& alias : entry.aliases)
+        if (untuned(alias) == word && family_and_size(word).parameters > 0) return entry;
+  return std::nullopt;
+}
+
+std::string model_inside(std::string_view checkpoint, const std::vector<PresetEntry>& entries) {
+  const std::string word = "-" + untuned(checkpoint) + "-";
+  std::string longest, found;
+  const auto look = [&](const PresetEntry& entry, std::string_view name) {
+    const std::string part = "-" + untuned(name) + "-";
+    const bool family = part.find('-', 1) + 1 < part.size();  // `405b` alone is a size
+    if (family && part.size() > longest.size() && has_size(part) && word.find(part) != std::string::npos)
+      longest = part, found = entry.name;
+  };
+  for (const PresetEntry& entry : entries) {
+    look(entry, entry.name);
+    for (const std::string& alias : entry.aliases) look(entry, alias);
+  }
+  const std::size_t at = word.find(longest);
+  if (found.empty() || states_other_size(word, longest)) return {};
+  const std::string rest = word.substr(0, at) + word.substr(at + longest.size() - 1);
+  const bool other = std::any_of(kFamilies.begin(), kFamilies.end(),
+                                 [&](std::string_view family) { return rest.find(family) != std::string::npos; });
+  return other ? std::string() : found;
+}
 
 std::vector<OtherName> other_names(std::string_view checkpoint) {
   std::vector<OtherName> names;

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "presets/store.hpp"
 
 namespace plan {
 
@@ -27,5 +30,13 @@ struct FamilyAndSize {
 /// Of these names those of the family of `checkpoint`, the nearest in size first, at most `most`.
 [[nodiscard]] std::vector<std::string> nearest_in_family(std::string_view checkpoint,
                                                          const std::vector<std::string>& names, std::size_t most);
+
+/// The preset one of whose names differs from `checkpoint` in nothing but the way that it was tuned or quantised:
+/// `granite-3.0-3b-a800m-instruct` beside an alias that ends with `-base`.
+[[nodiscard]] std::optional<PresetEntry> twin_of(std::string_view checkpoint, const std::vector<PresetEntry>& entries);
+
+/// The preset whose name, with its size, a checkpoint's holds among other words, as tuned ones do; empty if none, or
+/// where the rest states another size.
+[[nodiscard]] std::string model_inside(std::string_view checkpoint, const std::vector<PresetEntry>& entries);
 
 }  // namespace plan

@@ -31,7 +31,7 @@ struct Found {
   T value{};
   std::string name{};      ///< its own name, whatever alias found it
   std::string origin{};    ///< "embedded" or the path of the file
-  std::string digest{};    ///< SHA-256 of the content
+  std::string digest{};    ///< SHA-256 of the content without names and comments
   bool exact = true;       ///< false: found by a name without the suffix of a variant, such as `-Instruct`
   std::string left_out{};  ///< of a model's file: sections of parts that are not read
   /// Of a model: `seq` and `global_batch`, where its file or preset does not say what it was trained with.
