@@ -5,26 +5,40 @@
 #include "cli/check/budget_keys.hpp"
 #include "cli/check/check.hpp"
 #include "cli/launch/launch.hpp"
+#include "cli/request/gpu_words.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
+#include "formulas/text.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/words.hpp"
+#include "presets/store.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
 
-/// "16384 x h100-sxm" is a number and a kind.
+/// "16384 x h100-sxm" is a number and a kind. A kind that the budget states twice, and numbers in other words, are left
+/// for the reader of `gpus` to refuse.
 void split_gpus(Asked& asked) {
   const auto gpus = asked.words.find("gpus");
   if (gpus == asked.words.end()) return;
-  const std::size_t at = gpus->second.text.find(" x ");
+  const std::string text = gpus->second.text;
+  const std::size_t at = text.find(" x ");
   if (at == std::string::npos) return;
-  std::string kind = gpus->second.text.substr(at + 3);
-  kind.erase(0, kind.find_first_not_of(' '));
-  gpus->second.text.resize(gpus->second.text.find_last_not_of(' ', at) + 1);
-  if (!asked.find("cluster") && !asked.find("profile") && !asked.find("gpu"))
-    asked.words["gpu"] = {std::move(kind), gpus->second.place};
+  const std::string kind(trim(std::string_view(text).substr(at + 3)));
+  const StoreOptions store = StoreOptions::from_environment();
+  if (machines_or_gpus("gpus", text, store, true)) return;
+  const bool in_words = several_kinds(text, store) || counted_gpus(text, store);
+  if (text.substr(0, at).find_first_not_of("0123456789. kKMGi") != std::string::npos) return;
+  if (!load_gpu(kind, store) && in_words) return;
+  bool typed = false;  // on the command line, where it replaces what the budget says
+  for (const char* key : {"cluster", "profile", "gpu"})
+    if (const Word* other = asked.find(key)) {
+      if (!other->place.file.empty()) return;
+      typed = true;
+    }
+  gpus->second.text.resize(text.find_last_not_of(' ', at) + 1);
+  if (!typed) asked.words["gpu"] = {kind, gpus->second.place};
 }
 
 /// The words of a budget's job; of those that were typed, the ones that go with `plan check`.

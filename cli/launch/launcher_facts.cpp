@@ -12,6 +12,7 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/text.hpp"
 #include "formulas/words.hpp"
+#include "presets/entries.hpp"
 #include "presets/hardware.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
@@ -31,10 +32,8 @@ bool is_slice(std::string_view kind) {
 
 /// The preset of that name; empty if there is none.
 std::string preset_called(std::string_view word) {
-  StoreOptions store = StoreOptions::from_environment();
-  store.files = false;
-  const Result<Found<Gpu>> found = load_gpu(lowered(std::string(word)), store);
-  return found ? found->name : "";
+  const std::optional<PresetEntry> entry = find_entry(PresetKind::Gpu, word, StoreOptions::from_environment());
+  return entry ? entry->name : "";
 }
 
 /// A feature of nodes or a partition that begins with the name of a GPU: `a100_80g`, `v100-32g`, `h100_ib`. The preset,

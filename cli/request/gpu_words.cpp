@@ -10,6 +10,8 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/text.hpp"
 #include "planner/problem/axes.hpp"
+#include "presets/entries.hpp"
+#include "presets/gpu_names.hpp"
 #include "presets/hardware.hpp"
 #include "presets/machines.hpp"
 #include "presets/yaml.hpp"
@@ -63,14 +65,35 @@ int devices_in(std::string_view text) {
   return items.size() > 1 ? static_cast<int>(items.size()) : 0;
 }
 
+/// A name as presets compare theirs.
+std::string folded_name(std::string_view name) {
+  std::string out;
+  for (const char c : trim(name))
+    if (c != ' ' && c != '-' && c != '_') out += lower_case(c);
+  return out;
+}
+
+/// The preset of a GPU that goes by this name; empty if none does. Nothing is looked for that is merely like it.
+std::string gpu_called(std::string_view name, const StoreOptions& store) {
+  const std::optional<PresetEntry> entry = find_entry(PresetKind::Gpu, name, store);
+  return entry ? entry->name : "";
+}
+
+/// A kind without a noun behind it: `h100 gpus`.
+std::string_view without_noun(std::string_view kind) {
+  kind = trim(kind);
+  const std::size_t blank = kind.rfind(' ');
+  const bool noun = blank != std::string_view::npos && among_words(kGpuNouns, kind.substr(blank + 1));
+  return noun ? trim(kind.substr(0, blank)) : kind;
+}
+
 /// A kind as a report has it: with a noun behind it, in the plural, or as drivers call it.
 std::string bare_kind(std::string_view kind, const StoreOptions& store) {
-  std::string bare(trim(kind));
-  if (const std::size_t blank = bare.rfind(' ');
-      blank != std::string::npos && among_words(kGpuNouns, bare.substr(blank + 1)))
-    bare.erase(bare.find_last_not_of(' ', blank) + 1);
-  if (load_gpu(bare, store)) return bare;
-  if (bare.ends_with('s') && load_gpu(bare.substr(0, bare.size() - 1), store)) return bare.substr(0, bare.size() - 1);
+  std::string bare(without_noun(kind));
+  if (!gpu_called(bare, store).empty()) return bare;
+  if (bare.ends_with('s') && !gpu_called(bare.substr(0, bare.size() - 1), store).empty())
+    return bare.substr(0, bare.size() - 1);
+  if (std::string parts = gpu_of_parts(bare, list_presets(PresetKind::Gpu, store)); !parts.empty()) return parts;
   const std::string device = preset_of_device(bare, 0, store);
   return device.empty() ? bare : device;
 }
@@ -81,19 +104,38 @@ std::optional<int> gpus_of(std::string_view text) {
   return count && *count > 0 ? std::optional(static_cast<int>(*count)) : std::nullopt;
 }
 
+/// So many machines of a kind, by a noun behind it: `2 h100 nodes`, `2 dgx-h100 servers`.
+std::optional<CountedGpus> nodes_of(std::int64_t nodes, std::string_view kind, const StoreOptions& store) {
+  const std::size_t blank = kind.rfind(' ');
+  if (blank == std::string_view::npos || !among_words(kNodeNouns, kind.substr(blank + 1))) return std::nullopt;
+  const std::string_view bare = trim(kind.substr(0, blank));
+  std::optional<CountedGpus> node = machine_of_gpus(bare, store);
+  if (const CloudMachine machine = machine_called(bare); !node && machine.gpus > 0)
+    node = CountedGpus{machine.gpus, machine.gpu, false, machine.name};
+  if (const auto found = node ? fail(Error{}) : load_gpu(bare_kind(bare, store), store); found)
+    node = CountedGpus{found->value.gpus_per_node, found->value.name};
+  if (!node || node->gpus < 1 || nodes * node->gpus > kMostRanks) return std::nullopt;
+  node->gpus *= static_cast<int>(nodes);
+  return node;
+}
+
 /// So many of a kind; `plain`: in whatever words.
 std::optional<CountedGpus> known(std::int64_t gpus, std::string_view kind, const StoreOptions& store,
                                  bool plain = true) {
   if (kind.empty() || gpus > kMostRanks) return std::nullopt;
-  if (const Result<Found<Gpu>> found = load_gpu(kind, store))
-    return CountedGpus{static_cast<int>(gpus), found->value.name};
+  for (std::string_view bare = without_noun(kind); !bare.empty(); bare.remove_suffix(1)) {
+    if (const std::string name = gpu_called(bare, store); !name.empty())
+      return CountedGpus{static_cast<int>(gpus), name};
+    if (!bare.ends_with('s')) break;  // of `h100s`
+  }
+  if (auto nodes = nodes_of(gpus, kind, store)) return nodes;
   if (const CloudMachine machine = machine_called(kind); machine.gpus > 0) {  // its name may hold that of its GPU
     if (gpus * machine.gpus > kMostRanks) return std::nullopt;
     return CountedGpus{static_cast<int>(gpus) * machine.gpus, machine.gpu, false, machine.name};
   }
-  const Result<Found<Gpu>> found = plain ? load_gpu(bare_kind(kind, store), store) : fail(Error{});
-  if (!found) return std::nullopt;
-  return CountedGpus{static_cast<int>(gpus), found->value.name};
+  if (!plain || machine_of_gpus(kind, store)) return std::nullopt;
+  const std::string name = gpu_called(bare_kind(kind, store), store);
+  return name.empty() ? std::nullopt : std::optional(CountedGpus{static_cast<int>(gpus), name});
 }
 
 std::optional<CountedGpus> tpu_slice(std::string_view word) {
@@ -106,33 +148,95 @@ std::optional<CountedGpus> tpu_slice(std::string_view word) {
   return std::nullopt;
 }
 
-}  // namespace
+/// A number that a sign parts from the rest, which is what stays.
+std::optional<int> number_in_front(std::string_view& kind) {
+  const std::size_t end = kind.find_first_of(" x*:\t-");
+  const std::optional<int> count = end < kind.size() ? gpus_of(kind.substr(0, end)) : std::nullopt;
+  if (count) kind.remove_prefix(std::min(kind.find_first_not_of(kBetween, end + 1), kind.size()));
+  return count;  // a name may end with an x
+}
 
-std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOptions& store) {
-  const std::string low = lowered(std::string(trim(word)));
-  if (low.empty()) return std::nullopt;
-  if (auto tpus = tpu_slice(low)) return tpus;
-  if (auto one = known(1, low, store, false); one && !one->machine.empty()) return one;
-  std::string_view kind = low;
-  std::int64_t gpus = 1;
-  // In front a number that a sign parts from the rest, and before it that of nodes.
-  for (std::size_t end = 0; (end = kind.find_first_of(" x*:\t-")) < kind.size();) {
-    const std::optional<int> count = gpus_of(kind.substr(0, end));
-    if (!count || (gpus *= *count) > kMostRanks) break;
-    kind.remove_prefix(std::min(kind.find_first_not_of(kBetween, end + 1), kind.size()));  // a name may end with an x
-    if (auto found = known(gpus, kind, store)) return found;
-  }
-  kind = low;  // a name of digits alone is no number in front
-  const std::size_t sign = kind.find_last_of(kBetween);
-  const std::optional<int> behind = sign == std::string_view::npos ? std::nullopt : gpus_of(kind.substr(sign + 1));
+/// `h100x8` and `h100:8`; numbers may stand in front, too: `8xh100x2`.
+std::optional<CountedGpus> counted_behind(std::string_view low, const StoreOptions& store) {
+  const std::size_t sign = low.find_last_of(kBetween);
+  const std::optional<int> behind = sign == std::string_view::npos ? std::nullopt : gpus_of(low.substr(sign + 1));
   if (!behind) return std::nullopt;
   constexpr std::string_view kSigns = " *:\t";
-  kind = trim(kind.substr(0, sign), kSigns);
+  const std::string_view kind = trim(low.substr(0, sign), kSigns);
   const std::string_view before = kind.ends_with('x') ? trim(kind.substr(0, kind.size() - 1), kSigns) : kind;
   for (const bool plain : {false, true})  // what is called just so goes first
     for (const std::string_view name : {kind, before})
       if (auto found = known(*behind, name, store, plain)) return found;
+  std::string_view rest = before;
+  const std::optional<int> front = number_in_front(rest);
+  return front ? known(std::int64_t(*front) * *behind, rest, store) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<CountedGpus> machine_of_gpus(std::string_view kind, const StoreOptions& store) {
+  const std::string low = folded_name(kind);
+  const bool board = low.starts_with("hgx"), box = board || low.starts_with("dgx");
+  if (!box && low.find("nvl72") == std::string::npos) return std::nullopt;
+  const bool gpu = !gpu_called(kind, store).empty();
+  const Result<Found<Cluster>> cluster =
+      gpu ? load_cluster_of_gpu(kind, store) : load_cluster(board ? "dgx" + low.substr(3) : std::string(kind), store);
+  if (!cluster || cluster->value.tiers.empty()) return std::nullopt;
+  return CountedGpus{cluster->value.tiers.front().size, cluster->value.gpu.name};
+}
+
+std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOptions& store) {
+  std::string low = lowered(std::string(trim(word)));
+  if (low.empty()) return std::nullopt;
+  if (low.starts_with("gpu_") && low.find('x') != std::string::npos) {  // Lambda's machines: gpu_8x_h100_sxm5
+    low.erase(0, 4);
+    std::replace(low.begin(), low.end(), '_', ' ');
+  }
+  if (auto tpus = tpu_slice(low)) return tpus;
+  if (auto one = known(1, low, store, false); one && !one->machine.empty()) return one;
+  std::string_view kind = low;
+  std::int64_t gpus = 1;
+  while (const std::optional<int> count = number_in_front(kind)) {
+    if ((gpus *= *count) > kMostRanks) break;
+    if (auto found = known(gpus, kind, store, false)) return found;
+  }
+  if (kind.size() < low.size())  // only what follows all of the numbers may be a device in a driver's words
+    if (auto found = known(gpus, kind, store)) return found;
+  const std::size_t digits = low.find_first_not_of(kDigits);  // `16h100`
+  if (const auto glued = digits > 0 && digits < low.size() ? gpus_of(low.substr(0, digits)) : std::nullopt)
+    if (const std::string name = gpu_called(low.substr(digits), store); !name.empty()) return CountedGpus{*glued, name};
+  return counted_behind(low, store);
+}
+
+std::optional<std::string> several_kinds(std::string_view word, const StoreOptions& store) {
+  for (const std::string_view sign : {"+", "&", ";", "/", " and ", " plus ", " "}) {
+    std::string kinds;
+    std::size_t counted = 0;
+    const std::vector<std::string_view> items = split(word, sign);
+    for (const std::string_view item : items)
+      if (const auto one = counted_gpus(item, store); one && ++counted > 0)
+        kinds += fmt::format("{}{}x{}", kinds.empty() ? "" : ",", one->gpus, one->kind);
+    if (items.size() > 1 && counted == items.size()) return kinds;
+  }
   return std::nullopt;
+}
+
+std::optional<Error> machines_or_gpus(std::string_view key, std::string_view word, const StoreOptions& store,
+                                      bool file) {
+  const std::string low = lowered(std::string(trim(word)));
+  std::string_view kind = low;
+  std::int64_t count = 1;
+  bool counted = false;
+  for (std::optional<int> number; count <= kMostRanks && (number = number_in_front(kind));)
+    counted = (count *= *number) <= kMostRanks;
+  const auto box = counted ? machine_of_gpus(kind, store) : std::nullopt;
+  if (!box || count * box->gpus > kMostRanks) return std::nullopt;
+  const std::string_view flag = file ? "gpus: " : "--gpus ";
+  return Error{"bad_value",
+               fmt::format("`--{} {}` counts machines or GPUs?", key, yaml::printable(word)),
+               {},
+               {fmt::format("machines, each of {}: write `{}{}x{}`", box->gpus, flag, count * box->gpus, box->kind),
+                fmt::format("GPUs: write `{}{}x{}`", flag, count, box->kind)}};
 }
 
 std::optional<WordedCount> worded_count(std::string_view word, std::string_view kind, const StoreOptions& store) {
@@ -154,7 +258,15 @@ std::optional<WordedCount> worded_count(std::string_view word, std::string_view 
     links = links || link, gpus = gpus || gpu, nodes = nodes || node, of_one = of_one || one;
   }
   const auto whole = [](std::int64_t count) { return count > kMostRanks ? 0 : static_cast<int>(count); };
-  if (numbers.size() == 2 && (links || nodes)) return WordedCount{whole(numbers[0] * numbers[1])};
+  if (numbers.size() > 1 && (links || nodes)) {
+    const auto name = [&](std::int64_t number) {
+      return number > 999 && !nodes && !gpus && !gpu_called(std::to_string(number), store).empty();
+    };
+    if (name(numbers.front()) || name(numbers.back())) return std::nullopt;  // 16x4090 are GPUs of that name
+    std::int64_t product = 1;
+    for (const std::int64_t number : numbers) product = std::min<std::int64_t>(product * number, kMostRanks + 1LL);
+    return WordedCount{whole(product)};
+  }
   if (numbers.size() != 1 || !(gpus || nodes)) return std::nullopt;
   if (of_one || (gpus && nodes)) return WordedCount{};
   if (!nodes) return WordedCount{whole(numbers[0])};

@@ -20,6 +20,16 @@ struct CountedGpus {
 /// for nodes, Cloud TPU's types, `v5p-512`, and machines of clouds, `p5.48xlarge` and `2xp5.48xlarge`.
 [[nodiscard]] std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOptions& store);
 
+/// A machine that goes by its own name and is no cloud's: DGX and HGX boxes, NVL72 racks, with how many GPUs each has.
+[[nodiscard]] std::optional<CountedGpus> machine_of_gpus(std::string_view kind, const StoreOptions& store);
+
+/// That so many of such a machine may be machines or GPUs: `2xDGX H100`. Nothing of other words.
+[[nodiscard]] std::optional<Error> machines_or_gpus(std::string_view key, std::string_view word,
+                                                    const StoreOptions& store, bool file);
+
+/// Several kinds in one word, as `--gpus` takes them, of words that part them otherwise: `8xh100 + 8xa100`.
+[[nodiscard]] std::optional<std::string> several_kinds(std::string_view word, const StoreOptions& store);
+
 /// A number of GPUs of no kind in other words than their number: `16 GPUs`, `2 nodes`, `2 nodes x 8`, `2*8`, `0,1,2,3`.
 struct WordedCount {
   int gpus = 0;     ///< 0: the word does not say how many all nodes have together

@@ -13,6 +13,7 @@
 #include "formulas/keep_errors.hpp"
 #include "formulas/text.hpp"
 #include "planner/problem/axes.hpp"
+#include "presets/machines.hpp"
 #include "presets/quantity.hpp"
 #include "presets/reader.hpp"
 
@@ -63,8 +64,9 @@ Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
   const Result<std::int64_t> gpus = read_count("--gpus", trim(item.substr(0, times)), 1, kMostRanks);
   if (!gpus) return fail(gpus.error());
   const std::string_view kind = trim(item.substr(times + 1));
+  if (const auto error = machines_or_gpus("gpus", item, store, false)) return fail(*error);
   if (const std::size_t end = std::min(kind.find_first_not_of("0123456789"), kind.size());
-      end > 0 && (end == kind.size() || kind[end] == 'x'))
+      end > 0 && (end == kind.size() || kind[end] == 'x') && !load_gpu(kind, store))
     if (const Result<std::int64_t> each = read_count("--gpus", kind.substr(0, end), 1, kMostRanks / *gpus); each) {
       if (const auto error = names_no_kind(item, *gpus * *each, trim(kind.substr(end), "x "), store); error)
         return fail(*error);
@@ -75,6 +77,8 @@ Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
     }
   if (const auto error = names_no_kind(item, *gpus, kind, store); error) return fail(*error);
   Result<Found<Cluster>> found = load_cluster_of_gpu(kind, store);
+  if (!found && machine_called(kind).gpus > 0)  // a cluster may go by the same name
+    if (const auto rented = counted_gpus(item, store)) return fail(refused_count("gpus", item, *rented, false, false));
   if (!found) {
     Result<Found<Cluster>> cluster = load_cluster(kind, store);
     if (!cluster) return fail(found.error());

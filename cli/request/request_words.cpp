@@ -26,6 +26,7 @@
 #include "planner/rules/frameworks.hpp"
 #include "presets/quantity.hpp"
 #include "presets/store.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -184,10 +185,23 @@ bool take_pools(Reading& reading, const Word& word, const StoreOptions& store) {
 
 /// GPUs with their number in other words than `--gpus 8xh100-sxm`, as the value of `--gpu`, `--gpus` or `--cluster`.
 bool take_counted(Reading& reading, const char* key, const Word& word, const StoreOptions& store) {
+  const bool file = !word.place.file.empty();
+  std::optional<Error> error = machines_or_gpus(key, word.text, store, file);
+  const std::optional<std::string> kinds = several_kinds(word.text, store);
+  if (!error && kinds)
+    error = Error{"bad_value",
+                  fmt::format("`--{}` does not take several kinds of GPU as `{}`", key, yaml::printable(word.text)),
+                  {},
+                  {fmt::format("write `{}{}`", file ? "gpus: " : "--gpus ", *kinds)}};
+  if (error) {
+    add_errors({*std::move(error)}, word, reading.errors);
+    if (!reading.request.gpus) reading.request.gpus = {1, input_of("gpus", word, word.text), true};
+    return true;
+  }
   const auto meant = counted_gpus(word.text, store);
   if (!meant) return false;
   const bool kind_alone = key != std::string_view("gpus") && reading.asked.find("gpus") != nullptr;
-  add_errors({refused_count(key, word.text, *meant, kind_alone, !word.place.file.empty())}, word, reading.errors);
+  add_errors({refused_count(key, word.text, *meant, kind_alone, file)}, word, reading.errors);
   // That the number is missing is no second mistake.
   if (!reading.request.gpus) reading.request.gpus = {meant->gpus, input_of("gpus", word, word.text), true};
   return true;

@@ -287,7 +287,7 @@ TEST_CASE("a GPU by its make, or with another memory than any, is answered with 
   const auto refusal = [](const char* gpu) { return checks::run({"--model", "1b", "--gpus", "8", "--gpu", gpu}).err; };
   CHECK(refusal("hopper").find("h100-sxm") != std::string::npos);
   CHECK(refusal("AMD").find("mi300x") != std::string::npos);
-  CHECK(refusal("A100-80G").find("`a100-80gb`") != std::string::npos);
+  CHECK(refusal("A100-80G").find("`a100-sxm-80gb`") != std::string::npos);
   for (const auto& [typed, meant] : {std::pair{"A100_80GB_PCIe", "`a100-pcie-80gb`"},
                                      {"nvidia-tesla-a100", "`a100-sxm-80gb`"},
                                      {"NVIDIA H100 80GB HBM3", "`h100-sxm`"},

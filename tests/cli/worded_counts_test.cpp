@@ -5,8 +5,11 @@
 
 #include <random>
 #include <string>
+#include <utility>
 
 #include "cli/request/gpu_words.hpp"
+#include "cli/request/pool_words.hpp"
+#include "presets/machines.hpp"
 
 using namespace plan;
 
@@ -38,4 +41,57 @@ TEST_CASE("a number of GPUs in words, or of nodes, is proposed as the number of 
           fmt::format("{} {:03}", nodes, each), fmt::format("{} apples", nodes)})
       CHECK_FALSE(count(other).has_value());
   }
+}
+
+TEST_CASE("numbers before and behind a kind multiply, whatever signs and nouns stand between them") {
+  const StoreOptions store = StoreOptions::from_environment();
+  std::mt19937 random(11);
+  for (int round = 0; round < 30; ++round) {
+    const int nodes = 1 + static_cast<int>(random() % 64), each = 1 + static_cast<int>(random() % 16);
+    for (const std::string& typed :
+         {fmt::format("{}x{} h100", nodes, each), fmt::format("{} x {} x H100", nodes, each),
+          fmt::format("{}x{}x NVIDIA H100 80GB HBM3", nodes, each), fmt::format("{}xh100x{}", each, nodes)}) {
+      CAPTURE(typed);
+      const auto read = counted_gpus(typed, store);
+      REQUIRE(read.has_value());
+      CHECK(read->gpus == nodes * each);
+      CHECK(read->kind == "h100-sxm");
+    }
+    CHECK(counted_gpus(fmt::format("{} h100 nodes", nodes), store)->gpus == nodes * 8);
+    CHECK(counted_gpus(fmt::format("{} dgx-h100 servers", nodes), store)->gpus == nodes * 8);
+    CHECK(counted_gpus(fmt::format("{}x4090", each), store)->kind == "rtx-4090");
+    CHECK(counted_gpus(fmt::format("{}h100", nodes), store)->gpus == nodes);
+    CHECK_FALSE(worded_count(fmt::format("{}x4090", each), "", store).has_value());
+    CHECK(worded_count(fmt::format("{0}x{0}x{0}", each), "", store)->gpus == each * each * each);
+    const std::string both = fmt::format("{}xh100-sxm,{}xa100-sxm-80gb", nodes, each);
+    for (const char* sign : {"+", " + ", " and ", " & ", "; ", " "}) {
+      CAPTURE(std::string(sign));
+      CHECK(several_kinds(fmt::format("{}xh100{}{}xa100", nodes, sign, each), store) == both);
+    }
+  }
+}
+
+TEST_CASE("a number of machines is never read as one of GPUs") {
+  const StoreOptions store = StoreOptions::from_environment();
+  for (const auto& [machine, gpus] :
+       {std::pair{"DGX H100", 8}, {"dgx-a100", 8}, {"HGX-B200", 8}, {"gb200-nvl72", 72}, {"GB300_NVL72", 72}})
+    for (const int count : {1, 2, 16})
+      for (const char* sign : {"x", " x ", " "}) {
+        const std::string typed = fmt::format("{}{}{}", count, sign, machine);
+        CAPTURE(typed);
+        CHECK_FALSE(read_pools(typed, store));
+        const auto error = machines_or_gpus("gpus", typed, store, false);
+        REQUIRE(error.has_value());
+        REQUIRE(error->help.size() == 2);
+        CHECK(error->help[0].find(fmt::format("`--gpus {}x", count * gpus)) != std::string::npos);
+        CHECK(error->help[1].find(fmt::format("`--gpus {}x", count)) != std::string::npos);
+      }
+  CHECK_FALSE(machines_or_gpus("gpus", "1048576x1048576x1048576x1048576xdgx-h100", store, false));
+  CHECK(machines_or_gpus("gpu", "2xDGX H100", store, false)->message.find("--gpu 2xDGX H100") != std::string::npos);
+  for (const CloudMachine& machine : machines())
+    for (const int count : {1, 3}) {
+      const std::string typed = fmt::format("{}x{}", count, machine.name);
+      CAPTURE(typed);
+      CHECK_FALSE(read_pools(typed, store));
+    }
 }
