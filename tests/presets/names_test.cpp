@@ -48,8 +48,9 @@ TEST_CASE("a device with its memory in its name is the preset with that memory, 
                                       {"NVIDIA GH200 480GB", "gh200"},
                                       {"Tesla V100-SXM2-16GB", "v100-sxm2-16gb"},
                                       {"NVIDIA A100", "a100-sxm-80gb"}}) {
-    CAPTURE(std::string(typed));
-    CHECK(preset_of_device(typed, 0) == preset);
+    const std::string name = typed;
+    CAPTURE(name);
+    CHECK(preset_of_device(name, 0) == preset);
   }
   for (const char* other : {"A100-SXM-64GB", "H100 64GB", "NVIDIA H20-3e", "H20-141GB", "NVIDIA GH200 144G HBM3e",
                             "RTX 4090 48GB", "A100-80G-PCIe", "h100-mig-3g.40gb", "8xh100 + 8xa100"})
