@@ -52,6 +52,8 @@ struct Hint {
 };
 constexpr std::string_view kFsdp =
     "PyTorch's FSDP is run by `torchtitan` and `accelerate`, the sharding is `--layout zero3`";
+constexpr std::string_view kSharding =
+    "how states are sharded is `zero0` (as DDP) to `zero3` in `--layout`; what runs it is another word";
 constexpr std::string_view kHuggingFace = "its trainers run on `accelerate` or `deepspeed`";
 constexpr std::string_view kRlhf =
     "`finetune` prices the training of one model; what generates and judges is not counted";
@@ -88,11 +90,16 @@ constexpr Hint kHints[] = {
     {"--optimizer", "lion-8bit", "`adam8bit` has two such moments, one more"},
     {"--optimizer", "lion-32bit rmsprop adagrad lars lion", kOneMoment},
     {"--optimizer", "signsgd", "`sgd` has the same states: none"},
-    {"--optimizer", "lamb sophia radam nadam", kTwoMoments},
+    {"--optimizer", "lamb sophia radam nadam schedulefree adamw-schedulefree schedule-free", kTwoMoments},
+    {"--optimizer", "adam-mini", "`sgd-momentum` has nearly its states: one moment, and one number for each block"},
+    {"--optimizer", "muonclip moonlight-muon", "write `--optimizer muon`: the clipped scores add no states"},
+    {"--optimizer", "came", "`adafactor` is next, with one moment less"},
+    {"--optimizer", "prodigy", "`adam` is next, with two states less, of four"},
     {"--optimizer", "adan ademamix", "`adam` has one moment less, of three"},
     {"--optimizer", "cpuadam cpu-adam deepspeedcpuadam hybrid-adam", kOnTheHost},
     {"--optimizer", "1bit-adam onebitadam", "`adam` has the same states; what it sends is not compressed"},
-    {"--optimizer", "shampoo soap", "its matrices are not priced: `muon` is the one that works on whole matrices"},
+    {"--optimizer", "shampoo soap distributed-shampoo kron psgd",
+     "its matrices are not priced: `muon` is the one that works on whole matrices"},
     {"--optimizer", "galore apollo", "states of low rank are not priced: `adam` is what they are made smaller from"},
     {"--optimizer", "paged-adamw-8bit", "`adam8bit` has its states; what is paged to the host is not counted"},
     {"--task", "peft adapter adapters", kPeft},
@@ -108,17 +115,24 @@ constexpr Hint kHints[] = {
     {"--task", "rl rlhf gspo dapo grpo ppo", kRlhf},
     {"--framework", "lightning pytorch-lightning fabric litgpt", kLightning},
     {"--framework", "torchrun slurm mpi ray", kStarts},
-    {"--framework", "colossalai nanotron", kReadAlone},
+    {"--framework", "colossalai nanotron internevo", kReadAlone},
+    {"--framework", "megatron-fsdp", "write `--framework megatron` and `zero3` in `--layout`"},
+    {"--framework", "ddp zero zero1 zero2 zero3 fairscale", kSharding},
+    {"--framework", "levanter", "write `--framework maxtext`, which shards alike on JAX"},
+    {"--framework", "prime-rl xtuner veomni olmo olmo-core lingua nanochat nanogpt llm-foundry composer torchforge",
+     kFsdp},
     {"--framework", "neox gpt-neox megatron-deepspeed", "`megatron` or `deepspeed`: what shards the optimizer"},
-    {"--framework", "slime roll verl nemo-rl", kAroundMegatron},
+    {"--framework", "slime roll verl nemo-rl areal flagscale mindspeed nemo2 miles", kAroundMegatron},
     {"--framework", "openrlhf", "write `--framework deepspeed`, which trains for it"},
     {"--framework", "skyrl", "it trains with `megatron` or PyTorch's FSDP, which is `accelerate`"},
     {"--framework", "torchtune", "PyTorch's FSDP is run by `torchtitan` and `accelerate`; `plan emit` has its files"},
-    {"--framework", "tensorflow", "write `--framework none` for what no framework limits"},
+    {"--framework", "tensorflow paddle paddlepaddle mindspore neuronx",
+     "write `--framework none` for what no framework limits"},
     {"--framework", "sglang vllm", "it generates; training alone is priced"},
     {"--framework", "primus", "it trains with `megatron` or `torchtitan`"},
     {"--framework", "jax", "write `--framework maxtext`"},
-    {"--framework", "unsloth hf huggingface transformers trl trainer axolotl llama-factory", kHuggingFace},
+    {"--framework", "unsloth hf huggingface transformers trl trainer axolotl llama-factory ms-swift swift",
+     kHuggingFace},
     {"--framework", "fsdp fsdp2 pytorch torch", kFsdp},
     {"--dispatcher", "deepep hybridep", "write `--dispatcher flex`"},
     {"--dispatcher", "allgather",
@@ -127,11 +141,25 @@ constexpr Hint kHints[] = {
     {"--format", "github-actions", "write `--format github`"},
 };
 
+/// Hyphens do not count: `llamafactory` is LLaMA-Factory, `adammini` Adam-mini.
+std::string without_hyphens(std::string_view word) {
+  std::string out(word);
+  std::erase(out, '-');
+  return out;
+}
+
 template <class Row, std::size_t N>
 const Row* row_of(const Row (&table)[N], std::string_view flag, std::string_view word) {
-  const auto* row = std::find_if(std::begin(table), std::end(table),
-                                 [&](const Row& r) { return r.flag == flag && among_words(r.words, word); });
+  const std::string plain = without_hyphens(word);
+  const auto* row = std::find_if(std::begin(table), std::end(table), [&](const Row& r) {
+    return r.flag == flag && among_words(without_hyphens(r.words), plain);
+  });
   return row == std::end(table) ? nullptr : row;
+}
+
+/// A class of an optimizer without its package: `torch.optim.AdamW`, `deepspeed.ops.adam.FusedAdam`.
+std::string_view class_of(std::string_view flag, std::string_view word) {
+  return flag == "--optimizer" ? word.substr(word.rfind('.') + 1) : word;
 }
 
 /// A number format without what libraries write around it: `torch.bfloat16`, `jnp.bfloat16`, `bf16-mixed` and
@@ -151,12 +179,12 @@ std::string bare_format(std::string word) {
 }  // namespace
 
 std::string hint_for(std::string_view flag, std::string_view word) {
-  const Hint* hint = row_of(kHints, flag, folded(word));
+  const Hint* hint = row_of(kHints, flag, class_of(flag, folded(word)));
   return hint != nullptr ? std::string(hint->help) : std::string();
 }
 
 std::string usual_choice(std::string_view flag, std::string_view word) {
-  const std::string known = folded(word);
+  const std::string known(class_of(flag, folded(word)));
   if (const Alias* alias = row_of(kAliases, flag, known)) return std::string(alias->meant);
   if (flag != "--precision") return known;
   const std::string bare = bare_format(known);

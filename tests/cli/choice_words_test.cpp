@@ -32,6 +32,17 @@ TEST_CASE("a number format is the same one whatever a library writes around it")
         }
 }
 
+TEST_CASE("an optimizer is the same one by its class in whatever package") {
+  for (const auto& [word, meant] : {std::pair{"torch.optim.AdamW", "adam"},
+                                    {"deepspeed.ops.adam.FusedAdam", "adam"},
+                                    {"bnb.optim.AdamW8bit", "adam8bit"},
+                                    {"torch.optim.SGD", "sgd"},
+                                    {"transformers.optimization.Adafactor", "adafactor"}}) {
+    CAPTURE(std::string(word));
+    CHECK(read_choice("--optimizer", word).value_or("") == meant);
+  }
+}
+
 TEST_CASE("a format without states of 32 bits is not the one that has them") {
   for (const char* word : {"bf16-true", "bf16_true", "16-true", "fp16-true", "pure_bf16"}) {
     const Result<std::string> read = read_choice("--precision", word);
@@ -44,9 +55,12 @@ TEST_CASE("a word that means no choice is refused with what to write, as a value
   const std::vector<std::pair<std::string, std::vector<std::string>>> unknown = {
       {"--precision", {"16", "no", "e4m3", "fp8_hybrid", "int8", "int4", "nf4", "4bit", "amp", "tf32", "te"}},
       {"--optimizer",
-       {"lion", "lamb", "sophia", "cpu_adam", "DeepSpeedCPUAdam", "galore", "shampoo", "paged_adamw_32bit"}},
+       {"lion", "lamb", "sophia", "cpu_adam", "DeepSpeedCPUAdam", "galore", "shampoo", "paged_adamw_32bit", "adam-mini",
+        "AdamMini", "distributed_shampoo", "MuonClip", "torch.optim.RMSprop", "deepspeed.ops.lion.Lion"}},
       {"--task", {"peft", "dora", "orpo", "kto", "dpo", "grpo", "reward", "distillation", "inference"}},
-      {"--framework", {"lightning", "torchrun", "nanotron", "slime", "neox", "hf", "pytorch", "openrlhf"}}};
+      {"--framework",
+       {"lightning", "torchrun", "nanotron", "slime", "neox", "hf", "pytorch", "openrlhf", "llamafactory", "ms-swift",
+        "colossal-ai", "ColossalAI", "megatron-fsdp", "ddp", "zero3", "levanter", "olmo_core"}}};
   for (const auto& row : unknown)
     for (const std::string& word : row.second) {
       CAPTURE(word);
