@@ -17,15 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A name as it is compared: without case, hyphens, underscores, blanks, and the colon that Ollama writes before a
-/// size. Dots count: qwen2.5-7b is not qwen2-57b.
-std::string folded(std::string_view word) {
-  std::string out;
-  for (const char c : word)
-    if (c != '-' && c != '_' && c != ' ' && c != ':') out += lower_case(c);
-  return out;
-}
-
 /// The YAML files of one kind in a folder, sorted.
 std::vector<fs::path> files_in(const std::string& folder, PresetKind kind) {
   std::vector<fs::path> files;
@@ -75,13 +66,20 @@ std::vector<std::string> folders(const StoreOptions& options) {
 /// One entry by its own name, else by a whole alias, else by an alias without its owner, which copies on a disk lack:
 /// `k2` is Kimi's, though LLM360's is `LLM360/K2`.
 bool names(const PresetEntry& entry, std::string_view wanted, int pass) {
-  const auto is = [&](std::string_view name) { return folded(name) == wanted; };
+  const auto is = [&](std::string_view name) { return folded_name(name) == wanted; };
   if (pass == 0) return is(entry.name);
   return std::any_of(entry.aliases.begin(), entry.aliases.end(),
                      [&](const std::string& alias) { return is(pass == 1 ? alias : base_name(alias)); });
 }
 
 }  // namespace
+
+std::string folded_name(std::string_view name) {
+  std::string out;
+  for (const char c : name)
+    if (c != '-' && c != '_' && c != ' ' && c != ':') out += lower_case(c);
+  return out;
+}
 
 PresetWords words_of(PresetKind kind) {
   switch (kind) {
@@ -102,7 +100,7 @@ std::vector<PresetEntry> all_entries(PresetKind kind, const StoreOptions& option
 }
 
 std::optional<PresetEntry> find_entry(PresetKind kind, std::string_view word, const StoreOptions& options) {
-  const std::string wanted = folded(word);
+  const std::string wanted = folded_name(word);
   if (wanted.empty()) return std::nullopt;
   const auto find_in = [&](const std::vector<PresetEntry>& entries) -> std::optional<PresetEntry> {
     for (const int pass : {0, 1, 2})

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,10 @@ struct PresetWords {
   std::string_view folder, noun, flag;
 };
 [[nodiscard]] PresetWords words_of(PresetKind kind);
+
+/// A name as it is compared: without case, hyphens, underscores, blanks, and the colon that Ollama writes before a
+/// size. Dots count: qwen2.5-7b is not qwen2-57b.
+[[nodiscard]] std::string folded_name(std::string_view name);
 
 /// Everything of a kind in the order of precedence.
 [[nodiscard]] std::vector<PresetEntry> all_entries(PresetKind kind, const StoreOptions& options);

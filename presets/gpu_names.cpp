@@ -41,7 +41,7 @@ std::vector<std::string> parts_of(std::string_view name) {
   std::erase_if(parts, [](const std::string& part) {
     return part.empty() || std::find(std::begin(kBeside), std::end(kBeside), part) != std::end(kBeside);
   });
-  for (std::string& part : parts) part = plain_part(std::move(part));
+  for (std::string& part : parts) part = plain_part(part);
   std::sort(parts.begin(), parts.end());
   return parts;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "formulas/words.hpp"
+#include "presets/entries.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -77,13 +78,16 @@ bool states_other_size(std::string_view name, std::string_view beside) {
 
 }  // namespace
 
-std::optional<PresetEntry> twin_of(std::string_view checkpoint, const std::vector<PresetEntry>& entries) {
+std::optional<PresetEntry> twin_of(std::string_view checkpoint, const StoreOptions& options) {
   std::vector<std::string> wanted{untuned(checkpoint)};
   for (const OtherName& other : other_names(checkpoint)) wanted.push_back(untuned(other.text));
+  std::erase_if(wanted, [](const std::string& word) { return family_and_size(word).parameters <= 0; });
+  if (wanted.empty()) return std::nullopt;  // as most words of a launch file, of which readers ask
+  const std::vector<PresetEntry> entries = all_entries(PresetKind::Model, options);
   for (const std::string& word : wanted)
     for (const PresetEntry& entry : entries)
       for (const std::string& alias : entry.aliases)
-        if (untuned(alias) == word && family_and_size(word).parameters > 0) return entry;
+        if (untuned(alias) == word) return entry;
   return std::nullopt;
 }
 

@@ -33,7 +33,7 @@ struct FamilyAndSize {
 
 /// The preset one of whose names differs from `checkpoint` in nothing but the way that it was tuned or quantised:
 /// `granite-3.0-3b-a800m-instruct` beside an alias that ends with `-base`.
-[[nodiscard]] std::optional<PresetEntry> twin_of(std::string_view checkpoint, const std::vector<PresetEntry>& entries);
+[[nodiscard]] std::optional<PresetEntry> twin_of(std::string_view checkpoint, const StoreOptions& options);
 
 /// The preset whose name, with its size, a checkpoint's holds among other words, as tuned ones do; empty if none, or
 /// where the rest states another size.

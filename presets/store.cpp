@@ -155,8 +155,7 @@ std::optional<Result<Found<Model>>> find_model(std::string_view word, const Stor
   for (const OtherName& name : other_names(word))
     if (const std::optional<PresetEntry> other = find_entry(PresetKind::Model, name.text, options))
       return of_variant(*other, name.exact);
-  if (const std::optional<PresetEntry> twin = twin_of(word, all_entries(PresetKind::Model, options)))
-    return of_variant(*twin, false);
+  if (const std::optional<PresetEntry> twin = twin_of(word, options)) return of_variant(*twin, false);
   if (text) return tl::unexpected(text->error());
   return std::nullopt;
 }

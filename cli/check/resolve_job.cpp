@@ -27,10 +27,9 @@ void split_gpus(Asked& asked) {
   if (at == std::string::npos) return;
   const std::string kind(trim(std::string_view(text).substr(at + 3)));
   const StoreOptions store = StoreOptions::from_environment();
-  if (machines_or_gpus("gpus", text, store, true)) return;
-  const bool in_words = several_kinds(text, store) || counted_gpus(text, store);
   if (text.substr(0, at).find_first_not_of("0123456789. kKMGi") != std::string::npos) return;
-  if (!load_gpu(kind, store) && in_words) return;
+  if (machines_or_gpus("gpus", text, store, true)) return;
+  if (!load_gpu(kind, store) && (several_kinds(text, store) || counted_gpus(text, store))) return;
   bool typed = false;  // on the command line, where it replaces what the budget says
   for (const char* key : {"cluster", "profile", "gpu"})
     if (const Word* other = asked.find(key)) {

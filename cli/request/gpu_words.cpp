@@ -65,14 +65,6 @@ int devices_in(std::string_view text) {
   return items.size() > 1 ? static_cast<int>(items.size()) : 0;
 }
 
-/// A name as presets compare theirs.
-std::string folded_name(std::string_view name) {
-  std::string out;
-  for (const char c : trim(name))
-    if (c != ' ' && c != '-' && c != '_') out += lower_case(c);
-  return out;
-}
-
 /// The preset of a GPU that goes by this name; empty if none does. Nothing is looked for that is merely like it.
 std::string gpu_called(std::string_view name, const StoreOptions& store) {
   const std::optional<PresetEntry> entry = find_entry(PresetKind::Gpu, name, store);
@@ -175,7 +167,7 @@ std::optional<CountedGpus> counted_behind(std::string_view low, const StoreOptio
 }  // namespace
 
 std::optional<CountedGpus> machine_of_gpus(std::string_view kind, const StoreOptions& store) {
-  const std::string low = folded_name(kind);
+  const std::string low = folded_name(trim(kind));
   const bool board = low.starts_with("hgx"), box = board || low.starts_with("dgx");
   if (!box && low.find("nvl72") == std::string::npos) return std::nullopt;
   const bool gpu = !gpu_called(kind, store).empty();

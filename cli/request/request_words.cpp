@@ -187,8 +187,7 @@ bool take_pools(Reading& reading, const Word& word, const StoreOptions& store) {
 bool take_counted(Reading& reading, const char* key, const Word& word, const StoreOptions& store) {
   const bool file = !word.place.file.empty();
   std::optional<Error> error = machines_or_gpus(key, word.text, store, file);
-  const std::optional<std::string> kinds = several_kinds(word.text, store);
-  if (!error && kinds)
+  if (const auto kinds = error ? std::nullopt : several_kinds(word.text, store))
     error = Error{"bad_value",
                   fmt::format("`--{}` does not take several kinds of GPU as `{}`", key, yaml::printable(word.text)),
                   {},
