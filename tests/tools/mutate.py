@@ -2,11 +2,11 @@
 """mutate.py: which changes of the program would no test notice?
 
 Draws changes of one operator, comparison, constant, line or axis each, writes a round of them into copies of the files
-that hold them, each behind a switch, and compiles and links those with what build/ holds of everything else. The tests
-then run once with nothing switched on, and note which case comes by which change; then every change is switched on in
-turn, and the cases that come by it run, quick ones first, those of its folder before those of the folders above, until
-one fails. A change that some test notices is killed; one that none notices, or comes by, survives and is printed with its
-place. The score is killed / (killed + survived).
+that hold them, each behind a switch, and compiles and links those with what a build of the tree holds of everything
+else. The tests then run once with nothing switched on, and note which case comes by which change; then every change is
+switched on in turn, and the cases that come by it run, quick ones first, those of its folder before those of the
+folders above, until one fails. A change that some test notices is killed; one that none notices, or comes by, survives
+and is printed with its place. The score is killed / (killed + survived).
 
   tests/tools/mutate.py --count 200                    200 changes, at most 3 a file
   tests/tools/mutate.py --minutes 10                   a sample, as CI takes it
@@ -63,11 +63,14 @@ class Build:
 
     def prepare(self, tests):
         """Brings the build folder up to date, and compiles what is the same in every round."""
-        if not os.path.exists(os.path.join(self.folder, "CMakeCache.txt")):
+        cache = os.path.join(self.folder, "CMakeCache.txt")
+        if not os.path.exists(cache):  # quick to compile, as what is changed is
             options = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
-            subprocess.run(["cmake", "-S", self.source, "-B", self.folder, "-G", "Ninja",
-                            "-DPLAN_TOGETHER=OFF"] + options, check=True,
-                           stdout=subprocess.DEVNULL)
+            subprocess.run(["cmake", "-S", self.source, "-B", self.folder, "-G", "Ninja", "-DPLAN_TOGETHER=OFF",
+                            "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0", "-DPLAN_HOT=-O1"] + options,
+                           check=True, stdout=subprocess.DEVNULL)
+        if re.search(r"^PLAN_TOGETHER:\w+=(ON|TRUE|YES|1)$", open(cache).read(), re.M):
+            sys.exit(f"mutate.py: {self.folder} compiles a dozen files at once: name one with -DPLAN_TOGETHER=OFF")
         self.targets = ["plan"] + ["test_" + test for test in tests]
         good, output = done(["cmake", "--build", self.folder, "--target"] + self.targets, self.source)
         if not good:
@@ -249,7 +252,8 @@ def arguments():
     parser.add_argument("--folder", action="append", choices=FOLDERS)
     parser.add_argument("--replay", help="FILE:LINE")
     parser.add_argument("--list", action="store_true", help="print the changes that would be tried, and try none")
-    parser.add_argument("--build", default="build", help="of the tree as it is; brought up to date")
+    parser.add_argument("--build", default="build-mutate/tree",
+                        help="of the tree as it is, each file compiled by itself; made if need be, and brought up to date")
     parser.add_argument("--scratch", default="build-mutate")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--scale", default="0.1", help="PLAN_TEST_SCALE")
@@ -261,7 +265,6 @@ def arguments():
 def main():
     options = arguments()
     source, folders = os.path.realpath(os.path.join(TOOLS, "../..")), options.folder or FOLDERS
-    begun = time.time()
     drawn = itertools.islice(mutants.drawn(source, folders, options.seed, options.replay), options.skip, options.count)
     if options.list:
         for mutant in drawn:
@@ -270,6 +273,7 @@ def main():
     build = Build(source, os.path.realpath(options.build), os.path.realpath(options.scratch), options.flags)
     needed = sorted({test for folder in folders for test in TESTS[folder]})
     works = build.prepare(needed)
+    begun = time.time()  # of what is asked for in minutes: how long a build takes is another matter
     listed = subprocess.run(["ctest", "--test-dir", build.folder, "--show-only=json-v1"], check=True, capture_output=True,
                             text=True).stdout
     env = dict(os.environ, PLAN_TEST_SCALE=options.scale, UBSAN_OPTIONS="halt_on_error=1")
@@ -304,6 +308,8 @@ def main():
     for mutant in rounds.not_tried:
         print("not tried", mutant)
     score = report(options, folders, outcomes, undecided, rounds)
+    if score is None and rounds.not_tried:
+        sys.exit("mutate.py: none of the changes could be tried")
     sys.exit(1 if score is not None and score < options.least else 0)
 
 
