@@ -18,6 +18,7 @@
 #include "planner/rules/rules.hpp"
 #include "planner/runs/run_axes.hpp"
 #include "planner/runs/run_guesses.hpp"
+#include "planner/runs/run_mistakes.hpp"
 #include "planner/runs/run_stack.hpp"
 #include "planner/stages.hpp"
 
@@ -67,14 +68,14 @@ Model model_from_columns(const Run& run) {
   model.name = run.model;
   model.hidden = *run.hidden;
   model.vocab = run.vocab.value_or(51200);
-  const bool gelu = run.mlp == "gelu";
+  const bool gelu = run.mlp == "gelu", gated = run.mlp.ends_with("glu");
   Layer layer;
   layer.attention.heads = *run.heads;
   layer.attention.kv_heads = run.kv_heads.value_or(*run.heads);
   layer.attention.head_dim = run.head_dim.value_or(*run.hidden / *run.heads);
   layer.attention.qkv_bias = layer.attention.out_bias = gelu;
   layer.dense = {.width = run.ffn.value_or(gelu ? 4 * *run.hidden : run.expert_ffn.value_or(4 * *run.hidden)),
-                 .gated = run.mlp == "swiglu",
+                 .gated = gated,
                  .bias = gelu};
   if (run.experts.value_or(0) > 1) {
     layer.ffn = Ffn::Moe;
@@ -82,7 +83,7 @@ Model model_from_columns(const Run& run) {
                  .top_k = run.top_k.value_or(2),
                  .expert_width = run.expert_ffn.value_or(layer.dense.width),
                  .shared_width = run.shared_ffn.value_or(0),
-                 .gated = run.mlp == "swiglu"};
+                 .gated = gated};
   }
   if (gelu) {  // the GPT family: LayerNorm, learned positions, tied head
     model.norm = Norm::Layer;
@@ -103,11 +104,9 @@ std::optional<Model> named_model(const Catalogue& catalogue, std::string name) {
 }
 
 Result<Model> model_of(const Run& run, const Catalogue& catalogue) {
-  // The first layers of a model, trained alone to measure them: "truncated to 12 layers", "(proxy 21 layers)".
-  const std::size_t cut = std::min(run.model.find(" truncated"), run.model.find(" (proxy "));
-  const std::string name = run.model.substr(0, cut);
+  const std::string name(run.whole_model());
   if (std::optional<Model> preset = named_model(catalogue, name)) {
-    if (cut != std::string::npos && run.layers && *run.layers <= kMostLayers) *preset = truncate(*preset, *run.layers);
+    if (name != run.model && run.layers && *run.layers <= kMostLayers) *preset = truncate(*preset, *run.layers);
     const bool same_depth = !run.layers || preset->depth() == *run.layers;
     if (same_depth && (!run.hidden || preset->hidden == *run.hidden)) {
       if (run.vocab) preset->vocab = *run.vocab;
@@ -329,6 +328,7 @@ Result<bool> take_training(const Run& run, const Catalogue& catalogue, Training&
   training.seq = *run.seq, training.global_batch = *run.global_batch;
   training.stack.fp8_rowwise = run.precision == "fp8-row";
   if (run.fact("routing") == "natural") training.stack.routing_imbalance = kNaturalRouting;
+  training.optimizer = optimizer_of(run).value_or(Optimizer::Adam);
   if (run.optimizer.find("bf16 moments") != std::string::npos) training.moment1_bytes = training.moment2_bytes = 2;
   if (run.task == "lora" || trains_adapters(lowered(run.task)))
     training.task = run.task == "qlora" ? Task::Qlora : Task::Lora;
@@ -345,6 +345,7 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   Result<Model> model = model_of(run, catalogue);
   if (!model) return fail(model.error());
   problem.model = *std::move(model);
+  if (const std::string why = mistake_of(run, problem.model); !why.empty()) return skip("mistaken_row", why);
   if (const std::string why = absurdity(problem.model); !why.empty()) return skip("absurd_model", why);
   if (Result<bool> found = take_cluster(run, catalogue, problem); !found) return fail(found.error());
 
@@ -376,11 +377,10 @@ std::optional<double> measured_step_time(const Run& run, const RunProblem& built
     return tokens / (*run.tokens_per_s_per_gpu * problem.gpus);
   double rate = run.tflops_per_gpu.value_or(0) * 1e12;
   if (rate == 0 && run.mfu) rate = *run.mfu * peak_of_16_bits(problem.cluster.gpu).value;
-  if (rate <= 0 || run.flops_convention.empty()) return std::nullopt;
-  const FlopsConvention convention = run.flops_convention == "6n"             ? FlopsConvention::SixN
-                                     : run.flops_convention == "model_causal" ? FlopsConvention::ModelCausal
-                                                                              : FlopsConvention::ModelFull;
-  Flops flops = model_flops_per_token(problem.model, static_cast<double>(problem.training.seq), convention);
+  if (rate <= 0) return std::nullopt;
+  const std::optional<FlopsConvention> convention = convention_of(run);
+  if (!convention) return std::nullopt;
+  Flops flops = model_flops_per_token(problem.model, static_cast<double>(problem.training.seq), *convention);
   if (run.flops_convention == "hardware" && built.layout.recompute.kind == RecomputeKind::Full) {
     const ModelFlops forward = model_flops(problem.model, static_cast<double>(problem.training.seq), Mask::Full);
     flops = 4 * forward.total() - forward.head;  // the head is not repeated

@@ -106,6 +106,7 @@ Result<Run> run_of(const Problem& problem, const Layout& layout, const MeasuredF
   run.recompute = recompute_word(layout.recompute);
   run.precision = std::string(name(problem.training.precision));
   run.attention = problem.training.stack.flash_attention ? "flash" : "unfused";
+  if (problem.training.optimizer != Optimizer::Adam) run.optimizer = std::string(name(problem.training.optimizer));
   run.framework = std::string(framework_row(problem.framework).run_word);
   if (measured.step_time_s > 0) run.step_time_s = measured.step_time_s, run.time_from = "step";
   if (measured.peak_memory_gib > 0)

@@ -128,6 +128,9 @@ struct Parse {
     if (field && column == "zero" && *field > 3) {
       refuse(fmt::format("`{}` in column `zero` is out of range", cell.text), "ZeRO stages are 0 to 3");
       field.reset();
+    } else if (field && column == "sequence_parallel" && *field > 1) {
+      refuse(fmt::format("`{}` in column `sequence_parallel` is out of range", cell.text), "it is 1 or 0");
+      field.reset();
     } else if (field && (*field < 0 || *field > kMostCount)) {
       refuse(fmt::format("`{}` in column `{}` is out of range", cell.text, column), "counts lie between 0 and 10^12");
       field.reset();

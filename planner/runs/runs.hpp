@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -35,6 +36,11 @@ struct Run {
   std::string flops_convention;
   std::optional<double> mfu, peak_memory_gib;
   std::string memory_kind, notes;
+  /// The model's name without a remark that only its first layers were trained, to measure them: `X truncated to 12
+  /// layers`, `X (proxy 21 layers)`.
+  std::string_view whole_model() const {
+    return std::string_view(model).substr(0, std::min(model.find(" truncated"), model.find(" (proxy ")));
+  }
   /// Facts for programs at the front of `notes`: "{release=26.04 norm=eager} ..."; plan-runs(5) lists the keys.
   std::map<std::string, std::string, std::less<>> facts{};
   /// Value of a fact, empty if it is not stated.

@@ -137,7 +137,7 @@ TEST_CASE("a remark behind a model's name hides no preset, and the first layers 
     return name == model.name ? std::optional(model) : std::nullopt;
   };
   Run run = megatron_run(24);
-  run.layers = run.hidden = run.heads = {}, run.tp = run.micro_batch = 1;
+  run.layers = run.hidden = run.ffn = run.heads = {}, run.tp = run.micro_batch = 1;
   const auto depth = [&](const char* name) {
     run.model = name;
     const Result<RunProblem> result = problem_of(run, catalogue);

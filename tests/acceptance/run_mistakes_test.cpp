@@ -1,0 +1,108 @@
+// Rows of published runs with one cell edited: the prediction moves, or the row is left out with the reason.
+#include "planner/runs/run_mistakes.hpp"
+
+#include <doctest/doctest.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "acceptance/published_runs.hpp"
+#include "planner/runs/validate.hpp"
+
+using namespace plan;
+using namespace plan::acceptance;
+
+namespace {
+
+/// Rows that are scored, every so-manieth of them, so that each suite is met.
+std::vector<Run> some_rows(std::size_t every) {
+  std::vector<Run> rows;
+  std::size_t at = 0;
+  for (Run& run : published_runs())
+    if (run.status == "ok" && run.quality != "C" && at++ % every == 0) rows.push_back(std::move(run));
+  return rows;
+}
+
+ScoredRun scored(const Run& run, const Catalogue& catalogue) {
+  return validate(std::span(&run, 1), catalogue, {.rough = true}).runs.front();
+}
+
+}  // namespace
+
+TEST_CASE("a word that no column of a run has leaves the row out and is named") {
+  const Catalogue catalogue = presets();
+  std::string Run::*const columns[] = {&Run::quality,   &Run::mlp,       &Run::shard,       &Run::schedule,
+                                       &Run::recompute, &Run::precision, &Run::attention,   &Run::optimizer,
+                                       &Run::framework, &Run::gpu,       &Run::memory_kind, &Run::flops_convention,
+                                       &Run::status};
+  const char* const facts[] = {"norm", "softmax", "routing", "cp_kind", "order"};
+  for (const Run& run : some_rows(60)) {
+    if (!problem_of(run, catalogue)) continue;
+    CAPTURE(run.id);
+    for (std::string Run::*const column : columns) {
+      Run edited = run;
+      edited.*column = "hocus";
+      const ScoredRun out = scored(edited, catalogue);
+      CHECK_FALSE(out.step_time);
+      CHECK((column == &Run::status || out.reason.find("`hocus`") != std::string::npos));
+    }
+    for (const char* const fact : facts) {
+      Run edited = run;
+      edited.facts[fact] = "hocus";
+      const ScoredRun out = scored(edited, catalogue);
+      CHECK_FALSE(out.step_time);
+      CHECK(out.reason.find("hocus") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a number that contradicts its row leaves it out, any other moves the prediction") {
+  const Catalogue catalogue = presets();
+  std::optional<std::int64_t> Run::*const shape[] = {
+      &Run::layers,     &Run::hidden, &Run::ffn, &Run::heads, &Run::experts, &Run::top_k, &Run::expert_ffn,
+      &Run::shared_ffn, &Run::tp,     &Run::cp,  &Run::pp,    &Run::dp,      &Run::seq,   &Run::global_batch};
+  int moved = 0, left_out = 0;
+  for (const Run& run : some_rows(60)) {
+    const ScoredRun before = scored(run, catalogue);
+    if (!before.step_time) continue;
+    CAPTURE(run.id);
+    for (std::size_t i = 0; i < std::size(shape); ++i) {
+      if ((run.*shape[i]).value_or(0) <= 0) continue;
+      // Configurations of expert models keep a width of dense layers that they do not have.
+      if (shape[i] == &Run::ffn && run.experts.value_or(0) > 1) continue;
+      CAPTURE(i);
+      Run edited = run;
+      edited.*shape[i] = 2 * *(run.*shape[i]);
+      const ScoredRun after = scored(edited, catalogue);
+      CHECK((!after.step_time || after.step_time->predicted != before.step_time->predicted));
+      (after.step_time ? moved : left_out) += 1;
+    }
+    if (!run.tokens_per_s_per_gpu || !run.step_time_s) continue;
+    Run faster = run;
+    faster.tokens_per_s_per_gpu = 1.2 * *run.tokens_per_s_per_gpu;
+    CHECK_FALSE(scored(faster, catalogue).step_time);
+  }
+  CHECK(moved > 50);
+  CHECK(left_out > 50);
+}
+
+TEST_CASE("an optimizer of a row is the one that its words name, and holds what that holds") {
+  const Catalogue catalogue = presets();
+  Run run;
+  run.id = "a", run.quality = "A", run.status = "ok", run.model = "llama3-8b", run.gpu = "h100-sxm", run.gpus = 8;
+  run.seq = 8192, run.global_batch = 32, run.micro_batch = 1, run.tp = 8, run.framework = "Megatron-Core";
+  const auto states = [&](const char* word) {
+    run.optimizer = word;
+    const Result<RunProblem> built = problem_of(run, catalogue);
+    REQUIRE(built);
+    return estimate(built->problem, built->layout).stages.front().optimizer;
+  };
+  const Bytes adam = states("");
+  for (const char* same : {"adam", "AdamW", "Adam (hybrid ZeRO)", "fused AdamW", "distributed optimizer"})
+    CHECK(states(same) == adam);
+  for (const char* less : {"SGD", "adafactor", "AdamW 8bit", "Muon", "sgd-momentum"}) {
+    CAPTURE(less);
+    CHECK(states(less) < adam);
+  }
+}
