@@ -47,12 +47,6 @@ inline constexpr FlopsNote kFlopsConventions[] = {
     {FlopsConvention::DeepSeekFull, "deepseek_full", "no router, no prediction modules, full attention"},
 };
 
-/// Backward passes cost this many forwards: data and weight gradient of a GEMM; of attention, the four
-/// GEMMs that count as model FLOPs, against the five that a flash-attention kernel runs.
-inline constexpr double kBackwardGemm = 2.0;
-inline constexpr double kBackwardAttention = 2.0;
-inline constexpr double kBackwardFlashAttention = 2.5;
-
 /// Keys that an average query attends to, for sequences of `seq` tokens and a window (0 = none).
 ///
 ///   shape    causal: s/2, or w - w^2/(2s) under a window w < s; full: min(s, w)

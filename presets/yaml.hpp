@@ -65,8 +65,7 @@ struct Range {
   double least = 0;
   double most = 0;
 };
-inline constexpr Range kAnySize{1, 1e8};   ///< widths, heads, vocabulary
-inline constexpr Range kAnyCount{0, 1e8};  ///< the same, where 0 means none
+inline constexpr Range kAnyCount{0, 1e8};  ///< widths, heads, vocabulary; 0 means none
 inline constexpr Range kPositive{1e-300, 1e300};
 inline constexpr Range kNotNegative{0, 1e300};
 inline constexpr Range kShare{0, 1};
