@@ -33,13 +33,14 @@ TEST_CASE("a number format is the same one whatever a library writes around it")
 }
 
 TEST_CASE("an optimizer is the same one by its class in whatever package") {
-  for (const auto& [word, meant] : {std::pair{"torch.optim.AdamW", "adam"},
-                                    {"deepspeed.ops.adam.FusedAdam", "adam"},
-                                    {"bnb.optim.AdamW8bit", "adam8bit"},
-                                    {"torch.optim.SGD", "sgd"},
-                                    {"transformers.optimization.Adafactor", "adafactor"}}) {
-    CAPTURE(std::string(word));
-    CHECK(read_choice("--optimizer", word).value_or("") == meant);
+  for (const auto& known : {std::pair{"torch.optim.AdamW", "adam"},
+                            {"deepspeed.ops.adam.FusedAdam", "adam"},
+                            {"bnb.optim.AdamW8bit", "adam8bit"},
+                            {"torch.optim.SGD", "sgd"},
+                            {"transformers.optimization.Adafactor", "adafactor"}}) {
+    const std::string word = known.first;
+    CAPTURE(word);
+    CHECK(read_choice("--optimizer", word).value_or("") == known.second);
   }
 }
 

@@ -176,9 +176,10 @@ TEST_CASE("a rule does not ask for what does not fit, nor complain of gathers th
   Layout again{.dp = 64, .zero = 1};
   again.recompute = {.kind = RecomputeKind::Full};
   const Job small = with(job(64, {.dp = 64, .zero = 1}), [](Problem& p) { p.training.seq = 2048; });
-  for (const auto& [from, rule] : {std::pair{small, "gemm-rows"}, std::pair{job(64, again), "recompute"}}) {
-    Job one = from;
-    CAPTURE(std::string(rule));
+  for (const auto& broken_one : {std::pair{small, "gemm-rows"}, std::pair{job(64, again), "recompute"}}) {
+    Job one = broken_one.first;
+    const std::string rule = broken_one.second;
+    CAPTURE(rule);
     CHECK(has(one, rule));
     const Estimate whole = estimate(one.problem, one.layout);
     one.problem.cluster.gpu.memory = Bytes(whole.peak_high.value / 50 * 51);  // this layout and nothing larger
