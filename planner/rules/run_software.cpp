@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <string>
+#include <vector>
 
 #include "formulas/text.hpp"
 #include "planner/rules/stack_data.hpp"
@@ -12,10 +14,24 @@
 namespace plan {
 namespace {
 
-const RunSoftware* software_called(std::string_view name) {
+using Same = bool (*)(std::string_view, std::string_view);
+
+/// The same name in any case.
+bool same_words(std::string_view a, std::string_view b) { return alike(a, b); }
+/// The same whatever is between its words: `Megatron Core`, `LLaMA Factory`.
+bool same_letters(std::string_view a, std::string_view b) {
+  const auto letters = [](std::string_view name) {
+    std::string kept(name);
+    std::erase_if(kept, [](char c) { return c == '-' || c == '_' || c == ' '; });
+    return lowered(kept);
+  };
+  return letters(a) == letters(b);
+}
+
+const RunSoftware* software_called(std::string_view name, Same same) {
   for (const RunSoftware& software : run_software())
     if (std::any_of(software.names.begin(), software.names.end(),
-                    [&](std::string_view known) { return alike(known, name); }))
+                    [&](std::string_view known) { return same(known, name); }))
       return &software;
   return nullptr;
 }
@@ -34,6 +50,67 @@ std::optional<int> version_of(std::string_view word) {
     at = end;
   }
   return count < 2 ? std::nullopt : std::optional(numbers[0] * kMinors + numbers[1]);
+}
+
+/// The software of a name, with or without a version behind it.
+NamedSoftware with_version(std::string_view name, Same same) {
+  if (const RunSoftware* software = software_called(name, same)) return {software};
+  const std::size_t space = name.rfind(' ');
+  if (space == std::string_view::npos) return {};
+  const std::optional<int> version = version_of(name.substr(space + 1));
+  const RunSoftware* software = version ? software_called(name.substr(0, space), same) : nullptr;
+  return software == nullptr ? NamedSoftware{} : NamedSoftware{software, *version};
+}
+
+/// What a cell names one beside the other, as `DeepSpeed (ZeRO-3) + HF transformers` names three, none of them empty.
+std::vector<std::string_view> parts_of(std::string_view cell) {
+  constexpr std::string_view kSigns = "()[]/+,;|";
+  constexpr std::string_view kWords[] = {" via ", " with ", " w/ ", " on ", " in ", " and "};
+  std::vector<std::string_view> parts;
+  std::size_t from = 0;
+  const auto end_at = [&](std::size_t at) {
+    const std::string_view part = trim(cell.substr(from, at - from));
+    if (!part.empty()) parts.push_back(part);
+  };
+  for (std::size_t at = 0; at < cell.size(); ++at) {
+    std::size_t length = kSigns.find(cell[at]) != std::string_view::npos ? 1 : 0;
+    for (const std::string_view word : kWords)
+      if (cell.substr(at).starts_with(word)) length = word.size();
+    if (length == 0) continue;
+    end_at(at);
+    from = at + length, at = from - 1;
+  }
+  end_at(cell.size());
+  return parts;
+}
+
+/// A name without that of its maker in front: `NVIDIA NeMo`.
+std::string_view without_maker(std::string_view name) {
+  constexpr std::string_view kMakers[] = {"NVIDIA ", "PyTorch ",      "MosaicML ", "Google ", "Microsoft ",
+                                          "HF ",     "Hugging Face ", "Meta ",     "AMD ",    "Intel "};
+  for (const std::string_view maker : kMakers)
+    if (name.size() > maker.size() && alike(name.substr(0, maker.size()), maker)) return name.substr(maker.size());
+  return name;
+}
+
+/// Whether the last word of a name says how the software ran, which columns say, or which of its releases.
+bool is_remark(std::string_view word) {
+  if (word.starts_with('v') || word.starts_with('V')) word.remove_prefix(1);
+  if (!word.empty() && word.front() >= '0' && word.front() <= '9') return true;
+  constexpr std::string_view kWords[] = {"main", "dev", "nightly", "FSDP", "FSDP1", "FSDP2", "DDP", "Trainer"};
+  return alike(word.substr(0, 4), "ZeRO") ||
+         std::any_of(std::begin(kWords), std::end(kWords), [&](std::string_view known) { return alike(known, word); });
+}
+
+/// The software of a part of a cell, with as many of its last words as it takes.
+NamedSoftware named_in(std::string_view part) {
+  for (;;) {
+    if (NamedSoftware named = with_version(part, same_letters); named.software != nullptr) return named;
+    if (NamedSoftware named = with_version(without_maker(part), same_letters); named.software != nullptr) return named;
+    const std::size_t space = part.rfind(' ');
+    if (space == std::string_view::npos || !is_remark(part.substr(space + 1))) return {};
+    part = trim(part.substr(0, space));
+  }
 }
 
 /// Letters that two names have in common at their beginning.
@@ -65,12 +142,13 @@ const RunSoftware* software_of_key(std::string_view key) {
 }
 
 NamedSoftware named_software(std::string_view cell) {
-  if (const RunSoftware* software = software_called(cell)) return {software};
-  const std::size_t space = cell.rfind(' ');
-  if (space == std::string_view::npos) return {};
-  const std::optional<int> version = version_of(cell.substr(space + 1));
-  const RunSoftware* software = version ? software_called(cell.substr(0, space)) : nullptr;
-  return software == nullptr ? NamedSoftware{} : NamedSoftware{software, *version};
+  if (const NamedSoftware whole = with_version(cell, same_words); whole.software != nullptr) return whole;
+  for (const std::string_view part : parts_of(cell)) {
+    NamedSoftware named = named_in(part);
+    named.loosely = true;
+    if (named.software != nullptr) return named;
+  }
+  return {};
 }
 
 std::string names_like(std::string_view cell) {

@@ -63,6 +63,7 @@ struct RunSigns {
 struct RunDefaults {
   Stack stack{};
   RunJob job{};
+  bool loosely = false;  ///< of software that a row names loosely
 };
 
 /// Software that published runs ran: a file of presets/stacks.
@@ -82,10 +83,12 @@ struct RunSoftware {
 struct NamedSoftware {
   const RunSoftware* software = nullptr;  ///< nullptr: nobody knows the name
   int version = std::numeric_limits<int>::max();
+  bool loosely = false;  ///< by a part of the cell, or by its letters alone
 };
 
 /// Names are compared as a whole, in any case; one that is followed by a version, "Megatron-Core 0.6.0", is that
-/// software of that version.
+/// software of that version. Where no name is the whole cell, the first part of it that is one counts, whatever is
+/// between its words: "DeepSpeed ZeRO-3 (HF transformers)", "NVIDIA NeMo", "Megatron Core + TE".
 [[nodiscard]] NamedSoftware named_software(std::string_view cell);
 /// The names that resemble a cell most, for who misspelt one.
 [[nodiscard]] std::string names_like(std::string_view cell);

@@ -25,7 +25,8 @@ struct Catalogue {
 struct RunProblem {
   Problem problem{};
   Layout layout{};
-  bool guessed = false;  ///< degrees that the row does not state were searched for: no constant is fitted to it
+  bool guessed = false;  ///< degrees that the row does not state were searched for, or its software is named loosely:
+                         ///< no constant is fitted to it
 };
 
 /// Builds model, cluster, training and layout of a run. What the row does not state is its framework's

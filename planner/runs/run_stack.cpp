@@ -153,6 +153,7 @@ Result<RunDefaults> defaults_of(const Run& run, const Model& model, Precision pr
   if (named.software == nullptr) return fail(unknown_framework(run.framework));
   const RunSigns signs = signs_of(run, model, precision, named.version);
   RunDefaults defaults = run_defaults(*named.software, signs);
+  defaults.loosely = named.loosely;
   for (std::string_view rest = run.fact("stack"); !rest.empty();) {
     const std::string_view key = rest.substr(0, rest.find('+'));
     const RunSoftware* over = software_of_key(key);
