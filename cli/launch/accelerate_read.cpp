@@ -15,6 +15,7 @@
 #include "formulas/text.hpp"
 #include "formulas/words.hpp"
 #include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -236,6 +237,12 @@ void hugging_face::read_processes(JobBuilder& builder, const LaunchFacts& facts)
   const std::string_view key = settings.states(kProcessesFlag) ? kProcessesFlag : kProcesses;  // the flag wins
   const std::string word = settings.text(key).value_or("");
   if (facts.total > 0) return;
+  // OpenRLHF's actor has GPUs of its own, whatever the nodes have that its launcher asks for.
+  for (const char* actor :
+       {"args.actor_num_nodes", "args.actor_num_gpus_per_node", "args.actor.num_nodes", "args.actor.num_gpus_per_node"})
+    if (const std::string own = settings.text(actor).value_or(""); own.find_first_of("$`") != std::string::npos)
+      builder.unused(actor,
+                     fmt::format("`{}` is not known, and it goes over what a launcher says", yaml::printable(own)));
   if (word.find_first_of("$`") != std::string::npos) {
     if (builder.job.gpus == 0)
       builder.unused(key, fmt::format("`{}` is not known, and it goes over what a file says", word));

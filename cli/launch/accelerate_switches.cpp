@@ -1,8 +1,11 @@
 // What accelerate's file says beside sharding: how its ranks share machines, and what nothing here prices, which is
 // reported. Names: accelerate 1.15 commands/config, utils/dataclasses.py. Tested by
 // tests/launch/accelerate_switches_test.cpp.
+#include <fmt/core.h>
+
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/hugging_face.hpp"
+#include "cli/launch/launcher_commands.hpp"
 
 namespace plan::hugging_face {
 namespace {
@@ -30,6 +33,12 @@ void read_machines(JobBuilder& builder) {
   LaunchJob& job = builder.job;
   // num_processes counts the ranks of all machines; a launcher that states a node's knows better.
   if (machines > 1 && job.gpus_per_node == 0 && job.gpus % machines == 0) job.gpus_per_node = job.gpus / machines;
+  constexpr std::string_view kIds = "acc.gpu_ids", kProcesses = "acc.num_processes";
+  const int visible = visible_devices(builder.settings.text(kIds).value_or(""));
+  const std::int64_t processes = to_integer(builder.settings.text(kProcesses).value_or("")).value_or(0);
+  if (visible > 0 && processes > std::int64_t{visible} * machines)
+    builder.unused(kIds, fmt::format("it shows {} GPUs of a machine to {} processes: counted are {}", visible,
+                                     processes / machines, processes));
 }
 
 void read_accelerate_switches(JobBuilder& builder) {

@@ -72,7 +72,7 @@ constexpr DialectRow kBridge[] = {
 
 constexpr std::string_view kBridgeNumbers[] = {"peft.dim"};
 constexpr auto kBridgeDerived = word_list([] {
-  return "peft peft.dim peft._target_ mixed_precision.first_last_layers_bf16 "
+  return "dataset.sequence_length peft peft.dim peft._target_ mixed_precision.first_last_layers_bf16 "
          "mixed_precision.num_layers_at_start_in_bf16 mixed_precision.num_layers_at_end_in_bf16 "
          "mixed_precision._target_ mixed_precision.bf16 mixed_precision.fp16 mixed_precision.fp32 "
          "mixed_precision.fp8 mixed_precision.fp8_recipe mixed_precision.fp8_param "

@@ -102,6 +102,9 @@ void bridge_formats(const DialectKeys& keys, MegatronArgs& args) {
 }
 
 void derive_bridge(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
+  constexpr const char* kLength = "dataset.sequence_length";  // of GPTDatasetConfig before `seq_length`
+  if (const std::string word = word_of(keys, kLength); !word.empty())
+    args.given.try_emplace("seq-length", MegatronValue{{word}, where_of(keys, kLength)});
   // Its GPTModelProvider learns a position for each token of a sequence (models/gpt_provider.py: max_sequence_length).
   if (const auto length = args.given.find("seq-length"); length != args.given.end())
     args.given.try_emplace("max-position-embeddings", length->second);

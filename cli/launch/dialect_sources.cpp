@@ -33,6 +33,8 @@ void walk(const yaml::Node& node, const std::string& path, const std::string& fi
     add_items(node, value);
   else if (node.kind == yaml::Kind::Scalar)
     value.values.push_back(node.text);
+  else if (path.ends_with("precision"))
+    value.values.emplace_back("null");  // a number format of its own to some
   else
     return;  // null: not stated
   if (!path.empty()) out[path] = std::move(value);

@@ -247,6 +247,7 @@ constexpr ForkFlag kForkFlags[] = {
     {"actor-num-nodes", 1, Own},
     {"actor-num-gpus-per-node", 1, Own},
     {"hf-checkpoint", 1, Own},
+    {"train-backend", 1, Own},
     {"rollout-batch-size", 1, Own},
     {"n-samples-per-prompt", 1, Own},
     {"num-steps-per-rollout", 1, Own},

@@ -230,9 +230,12 @@ void name_unread(JobBuilder& builder, const FsdpDialect& dialect) {
     const std::string word = lowered(setting.value);
     const bool half = ends("dtype") && (word == "float16" || word == "fp16");
     if (builder.settings.asked(setting)) continue;
-    const bool weighs =
-        (setting.list || !switched_off(setting.value)) && std::any_of(dialect.own.begin(), dialect.own.end(), starts) &&
-        std::none_of(std::begin(kPlainEndings), std::end(kPlainEndings), ends) && (half || sounds_weighty(key));
+    const bool sections = std::any_of(dialect.own.begin(), dialect.own.end(), starts) ||
+                          (!dialect.theirs.empty() && key.find('.') != std::string_view::npos &&
+                           std::none_of(dialect.theirs.begin(), dialect.theirs.end(), starts));
+    const bool weighs = (setting.list || !switched_off(setting.value)) && sections &&
+                        std::none_of(std::begin(kPlainEndings), std::end(kPlainEndings), ends) &&
+                        (half || sounds_weighty(key));
     if (!weighs && !is_slip(key, known)) continue;
     // The engine's own name for the ranks of a sequence means nothing beside the actor's.
     if (key == dialect.engine_cp || of_another_engine(builder, dialect, key) || !builder.refuses_degree(setting, key))
@@ -270,6 +273,11 @@ Result<DialectKeys> fsdp_keys(std::span<const LaunchSource> files, std::string_v
 
 }  // namespace
 
+namespace {
+/// verl's supervised trainers, `fsdp_sft_trainer` and `sft_trainer`, and those of others that are built on them.
+constexpr std::string_view kSftProgram = "sft_trainer";
+}  // namespace
+
 /// Overrides of a command, or a whole configuration as hydra prints it.
 bool is_verl_fsdp(const LaunchSource& source) {
   if (!is_shell(source))
@@ -297,15 +305,15 @@ Result<LaunchJob> read_verl_fsdp(std::span<const LaunchSource> files, const Laun
 bool is_verl_sft(const LaunchSource& source) {
   if (!is_shell(source))
     return mentions(source, "partial_pretrain:") && mentions(source, "trainer:") && mentions(source, "data:");
-  return is_shell(source) && mentions(source, "sft_trainer") && mentions(source, "verl.trainer") &&
-         !mentions(source, "megatron");
+  return mentions(source, kSftProgram) && !mentions(source, "megatron") &&
+         (mentions(source, "verl.trainer") || mentions(source, "model.partial_pretrain="));
 }
 
 Result<LaunchJob> read_verl_sft(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  const Result<DialectKeys> keys = fsdp_keys(files, "verl.trainer");
+  const Result<DialectKeys> keys = fsdp_keys(files, kSftProgram);
   if (!keys) return fail(keys.error());
   Result<LaunchJob> job = job_of(kVerlSft, *keys, facts);
-  if (job) tell_missing_base(*keys, *job);
+  if (job) verl::tell_programs(files, *job), tell_missing_base(*keys, *job);
   return job;
 }
 

@@ -35,19 +35,20 @@ struct FsdpDialect {
   std::string_view dynamic[2]{};  ///< packs micro-batches by tokens
   std::string_view precision{};
   std::string_view nodes{}, gpus{};
-  bool ray = false;                       ///< Ray starts the ranks, on as many nodes and GPUs as those keys say
-  std::string_view sp{};                  ///< splits the sequence over tensor ranks
-  std::string_view group[2]{};            ///< ranks that share the weights; -1: all
-  std::string_view reshard[2]{};          ///< false: gathered weights stay for the backward pass
-  std::string_view weights[2]{};          ///< format of the weights that the optimizer steps on
-  std::string_view optimizer{};           ///< by its class
-  std::string_view targets{};             ///< modules that get adapters
-  std::string_view attention{};           ///< the kernel by transformers' name
-  std::string_view chunked{};             ///< fuses the output layer with what follows it
-  std::string_view engine[2]{};           ///< keys that name who trains the actor
-  std::string_view engines{};             ///< their words for what is counted
-  std::span<const CountedAs> counted{};   ///< reported where it has another value
-  std::span<const std::string_view> own;  ///< sections of the trained model: a weighty name there is reported
+  bool ray = false;                            ///< Ray starts the ranks, on as many nodes and GPUs as those keys say
+  std::string_view sp{};                       ///< splits the sequence over tensor ranks
+  std::string_view group[2]{};                 ///< ranks that share the weights; -1: all
+  std::string_view reshard[2]{};               ///< false: gathered weights stay for the backward pass
+  std::string_view weights[2]{};               ///< format of the weights that the optimizer steps on
+  std::string_view optimizer{};                ///< by its class
+  std::string_view targets{};                  ///< modules that get adapters
+  std::string_view attention{};                ///< the kernel by transformers' name
+  std::string_view chunked{};                  ///< fuses the output layer with what follows it
+  std::string_view engine[2]{};                ///< keys that name who trains the actor
+  std::string_view engines{};                  ///< their words for what is counted
+  std::span<const CountedAs> counted{};        ///< reported where it has another value
+  std::span<const std::string_view> own;       ///< sections of the trained model: a weighty name there is reported
+  std::span<const std::string_view> theirs{};  ///< the tool's other sections: a weighty name in none of them, too
 };
 
 inline constexpr CountedAs kActorCounted[] = {
@@ -70,7 +71,24 @@ inline constexpr CountedAs kActorCounted[] = {
 };
 inline constexpr std::string_view kActorSections[] = {
     "actor_rollout_ref.actor.fsdp_config.", "actor_rollout_ref.model.", "actor_rollout_ref.actor.", "trainer."};
+/// A program of its own that is built on verl adds sections: `dpo.batch_size`.
+inline constexpr std::string_view kActorOthers[] = {"actor_rollout_ref.",
+                                                    "critic.",
+                                                    "reward_model.",
+                                                    "reward.",
+                                                    "data.",
+                                                    "algorithm.",
+                                                    "ray_",
+                                                    "rollout.",
+                                                    "hydra.",
+                                                    "global_profiler.",
+                                                    "transfer_queue.",
+                                                    "custom_reward_function.",
+                                                    "distillation.",
+                                                    "async_training."};
 inline constexpr CountedAs kSftCounted[] = {
+    {"data.micro_batch_size", "null",
+     "releases since 0.2 pass over it: `data.micro_batch_size_per_gpu` is counted, 4 where that is not stated"},
     {"model.strategy", "fsdp fsdp2", "the model is counted as trained with FSDP"},
     {"engine.strategy", "fsdp fsdp2", "the model is counted as trained with FSDP"},
     {"engine.mixed_precision.reduce_dtype", "fp32 float32 null", "gradients are counted as reduced in fp32"},
@@ -119,7 +137,8 @@ inline constexpr FsdpDialect kVerlActor{
     .engine = {"actor_rollout_ref.actor.strategy", "model_engine"},
     .engines = "fsdp fsdp2 dp",
     .counted = kActorCounted,
-    .own = kActorSections};
+    .own = kActorSections,
+    .theirs = kActorOthers};
 
 /// The same actor on VeOmni's FSDP2, whose configuration is a section of its own.
 inline constexpr FsdpDialect kVerlVeOmni = [] {
@@ -142,7 +161,7 @@ inline constexpr FsdpDialect kVerlSft{.format = "verl-sft",
                                       .length = 1024,
                                       .batch = "data.train_batch_size",
                                       .batch_otherwise = 256,
-                                      .micro = {"data.micro_batch_size_per_gpu", "data.micro_batch_size"},
+                                      .micro = {"data.micro_batch_size_per_gpu", {}},
                                       .micro_otherwise = 4,
                                       .cp = "ulysses_sequence_parallel_size",
                                       .engine_cp = "engine.ulysses_sequence_parallel_size",

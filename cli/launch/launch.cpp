@@ -13,6 +13,7 @@
 #include "cli/launch/launcher_commands.hpp"
 #include "cli/launch/manifests.hpp"
 #include "cli/launch/named_files.hpp"
+#include "cli/launch/other_hardware.hpp"
 #include "cli/launch/other_tools.hpp"
 #include "cli/launch/pooled_write.hpp"
 #include "cli/launch/script_words.hpp"
@@ -165,14 +166,6 @@ bool holds_image(const std::vector<LaunchFile>& files, const std::string& image)
          });
 }
 
-bool for_ascend(const std::vector<LaunchSource>& files) {
-  for (const LaunchSource& source : files)
-    for (const std::string_view sign : {"mindspeed", "MindSpeed", "ASCEND_", "HCCL_", "ascend-toolkit", "msrun",
-                                        "device: npu", "device=npu", "npu-smi"})
-      if (source.text.find(sign) != std::string::npos) return true;
-  return false;
-}
-
 /// A GPU that launchers ask for and no preset describes: a model has a number in its name, which a label of the
 /// cluster's own (`hgx`, `volta`) has not.
 void name_other_gpu(const LaunchFacts& facts, LaunchJob& job) {
@@ -293,9 +286,14 @@ void tell_of_files(const std::vector<LaunchSource>& files, const LaunchFacts& fa
     if (std::string other = with_other_gpus(source, facts); facts.total == 0 && !other.empty())
       unused(job, "not_used", std::move(other));
   tell_of_other_count(facts, job);
+  const int each = job.gpus_per_node > 0 ? job.gpus_per_node : facts.nodes <= 1 ? job.gpus : 0;
+  for (const LaunchSource& source : files)
+    if (std::string fewer = with_fewer_visible(source, each); facts.total == 0 && !fewer.empty())
+      unused(job, "not_used", std::move(fewer));
   tell_of_scripts(files, job);
   tell_of_environment(files, job);
-  if (for_ascend(files)) job.hardware = "Ascend NPUs";
+  if (const std::string_view hardware = other_hardware(files); !hardware.empty() && job.hardware.empty())
+    job.hardware = hardware;
   name_other_gpu(facts, job);
 }
 

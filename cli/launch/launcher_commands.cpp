@@ -216,6 +216,11 @@ FlagAndValue flag_at(const ShellCommand& command, std::size_t i) {
   return {word.text, command.words[i + 1].text, command.words[i + 1].line};
 }
 
+int visible_devices(std::string_view list) {
+  if (list.empty() || list.find_first_not_of("0123456789,") != std::string_view::npos) return 0;
+  return static_cast<int>(std::count(list.begin(), list.end(), ',')) + 1;
+}
+
 bool starts_ranks(std::string_view program) {
   constexpr std::string_view kStarters[] = {"torchrun", "torch.distributed.run", "torch.distributed.launch",
                                             "deepspeed", "accelerate"};
@@ -247,6 +252,28 @@ void count_commands(const Script& script, const std::string& file, LaunchFacts& 
 std::string started_elsewhere(const LaunchFacts& there, std::int64_t counted, std::string_view counted_where) {
   return fmt::format("{}: {} GPUs are started there: counted are the {} of {}", there.gpus_where, there.gpus(), counted,
                      counted_where);
+}
+
+std::string with_fewer_visible(const LaunchSource& source, int each) {
+  if (!is_shell(source)) return {};
+  for (const ShellCommand* command : by_weight(follow_script(source))) {
+    std::string_view starter;
+    for (const ShellWord& word : command->words)
+      if (starter.empty() && starts_ranks(base_name(word.text))) starter = base_name(word.text);
+    if (starter.empty() || starter == "deepspeed") continue;  // whose flags go over the variable
+    std::string name = "CUDA_VISIBLE_DEVICES", shown;
+    if (const auto own = command->environment.find(name); own != command->environment.end()) shown = own->second;
+    for (std::size_t i = 0; i < command->words.size() && starter == "accelerate"; ++i)
+      if (const FlagAndValue flag = flag_at(*command, i); is(flag.flag, "--gpu-ids"))
+        name = flag.flag, shown = flag.value;
+    const int visible = visible_devices(shown);
+    const int stated = stated_by(*command, source.path).gpus_per_node;
+    const int processes = stated > 0 ? stated : each;
+    if (visible > 0 && processes > visible)
+      return fmt::format("{}:{}: {} processes start on a machine of whose GPUs `{}` shows {}: counted are {}",
+                         source.path, command->words.front().line, processes, name, visible, processes);
+  }
+  return {};
 }
 
 std::string with_other_gpus(const LaunchSource& source, const LaunchFacts& facts) {

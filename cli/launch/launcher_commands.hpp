@@ -15,6 +15,9 @@ struct FlagAndValue {
 };
 [[nodiscard]] FlagAndValue flag_at(const ShellCommand& command, std::size_t i);
 
+/// GPUs in `0,1,2,3`; 0: another word.
+[[nodiscard]] int visible_devices(std::string_view list);
+
 /// A program, by the last part of its path, that starts the ranks of a node by itself; and Python or a script of it.
 [[nodiscard]] bool starts_ranks(std::string_view program);
 [[nodiscard]] bool is_python(std::string_view program);
@@ -32,5 +35,9 @@ void count_commands(const Script& script, const std::string& file, LaunchFacts& 
 /// A command of a script that states other GPUs than the command or the header from which the job has its own; empty:
 /// none.
 [[nodiscard]] std::string with_other_gpus(const LaunchSource& source, const LaunchFacts& facts);
+
+/// A command that starts more processes on a machine, `each` where its flags state none, than `CUDA_VISIBLE_DEVICES` or
+/// `--gpu_ids` lets it see GPUs, at which it stops; empty: none.
+[[nodiscard]] std::string with_fewer_visible(const LaunchSource& source, int each);
 
 }  // namespace plan

@@ -90,14 +90,30 @@ std::string behind_path(const std::string& text) {
   return named ? text.substr(start) : text;
 }
 
+/// Linears, and whether some are of a tower beside the language model, by the path to them.
+struct NamedLinears {
+  std::vector<std::string> linears{};
+  bool tower = false;
+};
+
+bool of_a_tower(const std::string& path) {
+  constexpr std::string_view kTowers[] = {"vision", "visual",    "audio",   "image",       "tower",
+                                          "merger", "projector", "aligner", "multi_modal", "mm_"};
+  return std::any_of(std::begin(kTowers), std::end(kTowers),
+                     [&](std::string_view word) { return path.find(word) != std::string::npos; });
+}
+
 /// `(up|q)_proj` as `up_proj` and `q_proj`, the innermost brackets first; what must not be met, `(?!visual)`, names
 /// nothing.
-void spell_out(const std::string& text, std::vector<std::string>& out, int groups = 0) {
+void spell_out(const std::string& text, NamedLinears& out, int groups = 0) {
   constexpr int kMostGroups = 32;
   constexpr std::size_t kMostWords = 256;
   const std::size_t close = text.find(')'), open = close == std::string::npos ? close : text.rfind('(', close);
-  if (open == std::string::npos || groups == kMostGroups || out.size() >= kMostWords) {
-    out.push_back(behind_path(text));
+  if (open == std::string::npos || groups == kMostGroups || out.linears.size() >= kMostWords) {
+    if (of_a_tower(text))
+      out.tower = true;
+    else
+      out.linears.push_back(behind_path(text));
     return;
   }
   const std::string inside = text.substr(open + 1, close - open - 1);
@@ -106,9 +122,10 @@ void spell_out(const std::string& text, std::vector<std::string>& out, int group
 }
 
 /// `(q_proj|v_proj)`, `q_proj,v_proj` and a list of both name two: what stands between signs, outside of brackets.
-std::vector<std::string> single(std::string_view text) {
+NamedLinears single(std::string_view text) {
   if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
-  std::vector<std::string> parts(1), out;
+  std::vector<std::string> parts(1);
+  NamedLinears out;
   int depth = 0;
   for (const char c : text) {
     depth += static_cast<int>(c == '(' || c == '[') - static_cast<int>(c == ')' || c == ']');
@@ -127,13 +144,18 @@ std::vector<std::string> single(std::string_view text) {
 std::optional<LoraTargets> lora_targets(std::span<const std::string> words) {
   unsigned named = 0;
   std::string unknown;
-  for (const std::string& text : words)
-    for (const std::string& word : single(lowered(text))) {
+  bool tower = false;
+  for (const std::string& text : words) {
+    const NamedLinears linears = single(lowered(text));
+    tower |= linears.tower;
+    for (const std::string& word : linears.linears) {
       if (word == "all" || word == "all-linear" || word == "all_linear" || word == "auto") return std::nullopt;
       const unsigned parts = parts_of(word);
       named |= parts;
       if (parts == 0) unknown += fmt::format("{}`{}`", unknown.empty() ? "" : ", ", word);
     }
+  }
+  if (tower) unknown += fmt::format("{}linears beside the language model", unknown.empty() ? "" : ", ");
   LoraTargets out;
   if (named == 0) {
     if (!unknown.empty()) out.counted_as = fmt::format("{} is counted as all linears", unknown);

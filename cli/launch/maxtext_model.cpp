@@ -8,6 +8,9 @@
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/maxtext.hpp"
 #include "cli/launch/native_trainers.hpp"
+#include "cli/terminal/words.hpp"
+#include "formulas/words.hpp"
+#include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan::maxtext {
@@ -108,12 +111,20 @@ void read_model(JobBuilder& builder) {
   builder.model(preset, word, kName);
   tell_counted_as(builder, {kScale, "1", "the model of a name is counted at its own size"});
   const bool over = settings.boolean("override_model_config").value_or(false);
-  for (const std::string_view key : kShape)
-    if (const Setting* setting = settings.get(key); setting != nullptr && !over && !is_yaml(setting->place.file))
+  std::string beside;
+  for (const std::string_view key : kShape) {
+    const Setting* setting = settings.get(key);
+    if (setting != nullptr && is_yaml(setting->place.file) && base_name(setting->place.file) != "base.yml")
+      beside += fmt::format("{}`{}`", beside.empty() ? setting->where() + ": " : ", ", key);
+    if (setting != nullptr && !over && !is_yaml(setting->place.file))
       builder.unmodelled("not_counted",
                          fmt::format("{}: `{}` beside `model_name`: MaxText stops there unless "
                                      "`override_model_config` is true or the model has it, and it is not counted",
                                      setting->where(), key));
+  }
+  if (!beside.empty())
+    builder.unmodelled("not_counted",
+                       fmt::format("{} beside `model_name`: the model of that name goes over it", beside));
 }
 
 }  // namespace plan::maxtext

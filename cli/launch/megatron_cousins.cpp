@@ -381,11 +381,14 @@ bool is_nemo(const LaunchSource& source) {
 }
 
 Result<LaunchJob> read_nemo(std::span<const LaunchSource> files, const LaunchFacts& facts) {
+  const std::vector<std::string> null = {"null"};
   Result<DialectKeys> keys = is_shell(files.front()) ? keys_of_launcher(files.front()) : cousin_keys(files, false);
   if (!keys) return fail(keys.error());
   interpolate(*keys);
   if (std::optional<Error> error = no_nemo_decoder(*keys)) return fail(std::move(*error));
   const std::vector<Note> notes = take_dataset(*keys);
+  if (const auto format = keys->find(nemo_dialect().precision); format != keys->end() && format->second.values == null)
+    format->second.values = {"32"};  // as Lightning's Trainer takes it
   Result<LaunchJob> job = dialect_job(nemo_dialect(), *keys, facts);
   if (job) job->notes.insert(job->notes.end(), notes.begin(), notes.end());
   return job;

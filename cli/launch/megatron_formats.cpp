@@ -40,14 +40,17 @@ int layers_at(Builder& builder, const char* flag) {
 void formats(Builder& builder, Training& training) {
   const MegatronArgs& args = builder.args;
   training.precision = precision(args);
+  const std::string format(name(training.precision));
+  const std::string where = args.where(args.has("fp4-format")   ? "fp4-format"
+                                       : args.has("fp8-format") ? "fp8-format"
+                                       : args.has("bf16")       ? "bf16"
+                                                                : "fp16");
   if (training.precision == Precision::Fp32)
-    assume(builder.job, "precision", "fp32", "Megatron-LM");
+    assume(builder.job, "precision", format, "Megatron-LM");
+  else if (where.empty())  // a tool's own, which no file states
+    assume(builder.job, "precision", format, fmt::format("default of {}", args.format));
   else
-    state(builder.job, "precision", std::string(name(training.precision)),
-          args.where(args.has("fp4-format")   ? "fp4-format"
-                     : args.has("fp8-format") ? "fp8-format"
-                     : args.has("bf16")       ? "bf16"
-                                              : "fp16"));
+    state(builder.job, "precision", format, where);
   if (!args.has("first-last-layers-bf16")) return;
   training.bf16_layers = {layers_at(builder, "num-layers-at-start-in-bf16"),
                           layers_at(builder, "num-layers-at-end-in-bf16")};

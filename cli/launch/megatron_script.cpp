@@ -12,6 +12,7 @@
 #include "cli/launch/shell.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/words.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -304,6 +305,15 @@ Error trains_nothing(const LaunchSource& source, const ShellWord& program) {
       {"give the script that trains, or state the job with `--model`, `--gpus` and `--layout`"}};
 }
 
+/// slime and miles train without Megatron-LM, too: the flags of the model are then none of the trained one's.
+Error other_backend(const std::string& where, const std::string& backend) {
+  return {"other_backend",
+          fmt::format("{}: `--train-backend {}` trains without Megatron-LM, in a way that plan does not read", where,
+                      yaml::printable(backend)),
+          {},
+          {"state the job with `--model`, `--gpus`, `--seq`, `--global-batch` and `--layout`: FSDP2 is `zero3`"}};
+}
+
 Result<LaunchJob> read_launch(const LaunchSource& source, const Launch& launch, const LaunchFacts& facts,
                               std::vector<Note>& notes) {
   if (launch.refused) return fail(*launch.refused);
@@ -332,6 +342,8 @@ Result<LaunchJob> read_launch(const LaunchSource& source, const Launch& launch, 
     return fail({"missing_file", fmt::format("{}: all arguments stand in `{}`, which is not beside the script",
                                              args.where("yaml-cfg"), args.text("yaml-cfg"))});
   }
+  if (const std::string backend = args.text("train-backend"); args.has("train-backend") && backend != "megatron")
+    return fail(other_backend(args.where("train-backend"), backend));
   take_environment(launch, source, args);
   follow_deepspeed(source, args);
   settle_forks(args);

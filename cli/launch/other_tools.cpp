@@ -15,6 +15,9 @@ constexpr std::string_view kState =
     "state its job with `--model`, `--gpus`, `--seq`, `--global-batch`, `--task` and `--layout`, or record the command "
     "that reads it with `plan capture` where that ends in a launcher's flags";
 
+constexpr std::string_view kCommand =
+    "give the command of the one of its jobs that is meant, as a script; or record that with `plan capture`";
+
 constexpr OtherTool kTools[] = {
     {"a torchtune configuration that trains nothing", kState, {"_component_:", "torchtune."}, {}},
     {"a part of an OLMo-core configuration", kState, {"_CLASS_", "olmo_core"}, {}},
@@ -44,6 +47,11 @@ constexpr OtherTool kTools[] = {
     {"an oumi configuration", kState, {"^model:", "^training:", "model_name:"}, {"trainer_type:", "output_dir:"}},
     {"an AReaL experiment", kState, {"allocation_mode:", "experiment_name:"}, {}},
     {"a Composer configuration without batches", kState, {"^max_duration:", "^train_loader:"}, {}},
+    {"a workflow of GitHub Actions", kCommand, {"^jobs:", "runs-on:", "steps:"}, {}},
+    {"a pipeline of GitLab CI", kCommand, {"\n  script:"}, {"\n  stage:", "^stages:", "^before_script:", "\n  tags:"}},
+    {"a pipeline of CircleCI", kCommand, {"^version:", "^jobs:", "^workflows:"}, {}},
+    {"a pipeline of Buildkite", kCommand, {"^steps:", "- label:"}, {"command:", "commands:"}},
+    {"a pipeline of Azure", kCommand, {"^trigger:"}, {"- script:", "- task:", "- bash:"}},
 };
 
 /// Python programs that make their job themselves: the first of their names that is imported.

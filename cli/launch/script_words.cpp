@@ -95,7 +95,7 @@ std::pair<std::string, std::string> why_broken(const std::vector<std::string_vie
 
 std::optional<std::size_t> behind_program(const std::vector<ShellWord>& words) {
   for (std::size_t i = 0; i < words.size(); ++i)
-    if (words[i].text.ends_with(".py")) return i + 1;
+    if (words[i].text.ends_with(".py") && words[i].text.find('=') == std::string::npos) return i + 1;
   for (std::size_t i = 0; i + 1 < words.size(); ++i)
     if (words[i].text == "-m" && !words[i + 1].text.starts_with("torch.distributed")) return i + 2;
   return std::nullopt;
@@ -123,6 +123,24 @@ bool trains_nothing(const ShellCommand& command) {
   const auto holds = [&](std::string_view part) { return program.find(part) != std::string_view::npos; };
   return behind > 1 && !std::any_of(std::begin(kTrains), std::end(kTrains), holds) &&
          std::any_of(std::begin(kOther), std::end(kOther), holds);
+}
+
+std::string differing_flags(const ShellCommand& a, const ShellCommand& b) {
+  constexpr std::string_view kWeighty[] = {"model", "batch", "accum",  "len",  "rank",   "proc",      "gpus",
+                                           "zero",  "stage", "config", "lora", "method", "deepspeed", "parallel"};
+  constexpr std::string_view kOther[] = {"output", "run_name", "dir", "save", "eval", "project"};
+  if (a.words.size() != b.words.size()) return "the number of their words";
+  std::string out;
+  for (std::size_t i = 1; i < a.words.size(); ++i) {
+    if (a.words[i].text == b.words[i].text) continue;
+    const std::string& word = a.words[i].text;
+    const std::string flag = word.starts_with('-') ? word.substr(0, word.find('=')) : a.words[i - 1].text;
+    const auto holds = [&](std::string_view part) { return flag.find(part) != std::string::npos; };
+    if (std::any_of(std::begin(kWeighty), std::end(kWeighty), holds) &&
+        std::none_of(std::begin(kOther), std::end(kOther), holds))
+      out += fmt::format("{}`{}`", out.empty() ? "" : ", ", flag);
+  }
+  return out;
 }
 
 std::optional<Error> broken_command(const LaunchSource& source) {

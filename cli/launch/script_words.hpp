@@ -15,6 +15,9 @@ namespace plan {
 /// that it is given is no job.
 [[nodiscard]] bool trains_nothing(const ShellCommand& command);
 
+/// The flags that weigh and have other values in two commands that a loop starts; empty: none.
+[[nodiscard]] std::string differing_flags(const ShellCommand& a, const ShellCommand& b);
+
 /// Tells what scripts keep from every reader: what was not followed before the last program that they start, and words
 /// of programs that run others which no file holds.
 void tell_of_scripts(std::span<const LaunchSource> files, LaunchJob& job);

@@ -75,6 +75,10 @@ bool of_another_model(std::string_view key) {
 }
 
 void tell_parts(JobBuilder& builder) {
+  if (builder.settings.states(kOfALoop))
+    builder.unmodelled("not_used",
+                       fmt::format("{}: the trainings that a loop starts differ in {}: counted is the last",
+                                   builder.settings.where(kOfALoop), builder.settings.text(kOfALoop).value_or("")));
   tell_models_beside(builder);
   // torchtune's models of several parts say of each how it is trained.
   for (const auto& [key, what] :
@@ -127,9 +131,37 @@ std::string stage_of_program(const ShellCommand& command) {
   return {};
 }
 
+/// A word for the method that is none of those known, `training_method: REFUEL`: what it trains, or keeps beside the
+/// model, is not known. Words for plain training and for how weights are tuned say nothing of the sort.
+void tell_other_method(JobBuilder& builder, bool& told) {
+  constexpr auto kNaming = word_list([] {
+    return "training_method train_method training_type training_stage train_stage training_mode rl_type rl_method "
+           "rl_algorithm rl_algo algorithm algo method task_name alignment_method preference_method";
+  });
+  constexpr auto kPlain = word_list([] {
+    return "sft pt pretrain pretraining pre-training pre_training finetune finetuning fine-tuning fine_tuning full "
+           "lora qlora adalora dora freeze frozen none null false true supervised supervised_finetuning clm causal_lm "
+           "language_modeling standard default instruct instruction instruction_tuning train cpt continued_pretraining";
+  });
+  Settings& settings = builder.settings;
+  for (const std::string_view name : kNaming) {
+    const std::string key = fmt::format("args.{}", name);
+    const std::string word = lowered(settings.text(key).value_or(""));
+    const bool number = word.find_first_not_of("0123456789.") == std::string::npos;
+    if (told || word.empty() || number || std::find(std::begin(kPlain), std::end(kPlain), word) != std::end(kPlain))
+      continue;
+    told = true;
+    builder.unused(key, fmt::format("`{}`: what it trains, or keeps beside the model, is not known: counted as plain "
+                                    "training of one model",
+                                    yaml::printable(word)));
+  }
+}
+
 void tell_stage(JobBuilder& builder) {
   Settings& settings = builder.settings;
   bool told = settings.states("args.num_generations");  // GRPO and its like have no pairs
+  if (told && !builder.training.adapters() && settings.number("args.beta").value_or(0) > 0)
+    builder.unused("args.beta", "the reference model beside the trained one is not counted");
   for (const char* key : {"args.stage", "args.rl", "args.rlhf_type"}) {
     const std::string word = lowered(settings.text(key).value_or(""));
     if (word.empty() || word == "sft" || word == "pt") continue;
@@ -152,6 +184,7 @@ void tell_stage(JobBuilder& builder) {
                                             "not counted",
                                             yaml::printable(setting.value)));
   }
+  tell_other_method(builder, told);
   // TRL and open-instruct name no stage: their trainers of preferences take words that no other has.
   for (const char* key : {"args.beta", "args.dpo_beta", "args.orpo_beta", "args.kto_beta", "args.dpo_loss_type",
                           "args.rpo_alpha", "args.simpo_gamma", "args.cpo_alpha", "args.desirable_weight",

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cli/launch/hugging_face.hpp"
+#include "cli/launch/script_words.hpp"
 #include "cli/launch/shell.hpp"
 #include "cli/launch/trainer_sources.hpp"
 #include "formulas/keep_errors.hpp"
@@ -262,8 +263,10 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
 void take_script(const LaunchSource& source, Settings& all, bool follow) {
   const Script& script = follow_script(source);
   const ShellCommand* last = nullptr;
+  std::string differ;
   for (const ShellCommand& command : script.commands) {
     if (!trains(command)) continue;
+    if (last != nullptr && differ.empty()) differ = differing_flags(*last, command);
     if (last != nullptr && last->words.front().line != command.words.front().line)
       all.errors().push_back({"several_trainings",
                               fmt::format("{}: lines {} and {} each start a training; which one is meant is not known",
@@ -272,6 +275,9 @@ void take_script(const LaunchSource& source, Settings& all, bool follow) {
                               {"give a script with one of them"}});
     last = &command;
   }
+  if (last != nullptr && !differ.empty())
+    all.add(
+        {.key = std::string(kOfALoop), .value = differ, .place = {source.path, last->words.front().line, 1, 1, {}}});
   if (last != nullptr)
     take_command(source, *last, all, follow);
   else

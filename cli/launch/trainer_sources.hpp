@@ -15,6 +15,9 @@ struct Renamed {
   std::string_view to;
 };
 
+/// Where flags of the trainings that a loop starts differ, the last of which counts.
+inline constexpr std::string_view kOfALoop = "args.of a loop";
+
 /// Takes a setting over under another key, or with another value.
 void set(Settings& all, std::string key, const Setting& from);
 void set(Settings& all, std::string key, std::string value, const Setting& from);

@@ -263,8 +263,9 @@ std::string four_bits(Settings& settings) {
   for (const Setting& setting : settings.all()) {
     const std::string_view key = setting.key;
     const std::string word = lowered(setting.value);
-    if (key.starts_with("args.") && (key.find("4bit") != key.npos || key.find("4_bit") != key.npos) && !setting.list &&
-        !of_another_model(key) && (word == "true" || word == "1" || word == "yes"))
+    const bool names = key.find("4bit") != key.npos || key.find("4_bit") != key.npos || key.find("qlora") != key.npos;
+    if (key.starts_with("args.") && names && !setting.list && !of_another_model(key) &&
+        (word == "true" || word == "1" || word == "yes"))
       return std::string(settings.get(key)->key);
   }
   const auto [bits, named] = bits_by_name(settings);

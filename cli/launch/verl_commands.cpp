@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/launch/script_words.hpp"
 #include "formulas/text.hpp"
 #include "presets/yaml.hpp"
 
@@ -21,7 +22,8 @@ std::pair<std::string_view, std::string_view> override_in(std::string_view word)
 }
 
 bool is_program(std::string_view word) {
-  return word.ends_with(".py") || word.find(".main_") != word.npos || word.starts_with("main_");
+  return word.ends_with(".py") || word.find(".main_") != word.npos || word.starts_with("main_") ||
+         word.ends_with("sft_trainer");
 }
 
 /// The program that the command starts: a module or a file; empty if neither is seen.
@@ -35,7 +37,8 @@ std::string_view program_of(const ShellCommand& command) {
 bool trains(const ShellCommand& command) {
   if (!override_in(command.words.front().text).first.empty()) return false;  // starts nothing
   const std::string_view program = program_of(command);
-  for (const std::string_view other : {"main_generation", "main_eval", "model_merger"})
+  if (trains_nothing(command)) return false;
+  for (const std::string_view other : {"main_generation", "main_eval", "model_merger", "sft_trainer"})
     if (program.find(other) != std::string_view::npos) return false;
   for (const ShellWord& word : command.words)
     if (const auto [key, value] = override_in(word.text);
@@ -86,12 +89,15 @@ namespace {
 void tell_program(const LaunchSource& script, LaunchJob& job) {
   for (const ShellCommand& command : follow_script(script).commands) {
     const std::string_view program = program_of(command);
-    if (!trains(command) || program.starts_with("verl.") || program.ends_with("verl/trainer/main_ppo.py")) continue;
+    const bool supervised = program.find("sft_trainer") != std::string_view::npos;
+    if (!(trains(command) || supervised) || program.starts_with("verl.") ||
+        program.find("verl/trainer/") != std::string_view::npos)
+      continue;
     const std::string name = program.empty() ? command.words.front().text : std::string(program);
     unused(job, "not_counted",
-           fmt::format("{}:{}: `{}` is read as verl's own trainer: what it trains or keeps beside the actor is not "
+           fmt::format("{}:{}: `{}` is read as verl's own trainer: what it trains or keeps beside the {} is not "
                        "counted",
-                       script.path, command.words.front().line, yaml::printable(name)));
+                       script.path, command.words.front().line, yaml::printable(name), supervised ? "model" : "actor"));
     return;
   }
 }

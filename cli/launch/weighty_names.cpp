@@ -16,6 +16,7 @@ namespace {
 constexpr auto kWeighty = word_list([] {
   return "lora peft checkpointing seq_len max_len _length parallel quantiz freeze offload zero_ fsdp precision "
          "num_layer hidden_size num_head expert moe_ micro_batch microb batch_size recompute fp8 grad_accum "
+         "accumulation_steps "
          "ulysses _degree ring_attn_size sp_size packed_sequence cp_size tp_size pp_size ep_size cuda_graph "
          "grad_checkpoint num_learners ray_num_workers sharding_strategy";
 });

@@ -42,6 +42,22 @@ const std::string kMegatron =
 
 }  // namespace
 
+TEST_CASE("Megatron-Bridge's sequence counts under either name that its dataset has for it") {
+  for (const int length : {1024, 2048, 4096, 8192})
+    for (const char* name : {"seq_length", "sequence_length"}) {
+      const std::string text = fmt::format(
+          "model:\n  tensor_model_parallel_size: 8\n  pipeline_model_parallel_size: 1\n  num_layers: 32\n"
+          "  hidden_size: 4096\n  num_attention_heads: 32\n  vocab_size: 32000\ntrain:\n  train_iters: 10\n"
+          "  global_batch_size: 32\n  micro_batch_size: 2\noptimizer:\n  lr: 1e-4\ndataset:\n  {}: {}\n"
+          "mixed_precision: bf16_mixed\n",
+          name, length);
+      CAPTURE(text);
+      const LaunchJob job = job_of("conf.yaml", text, on(8));
+      CHECK(job.states_seq);
+      CHECK(job.training->seq == length);
+    }
+}
+
 TEST_CASE("a slip in a key that verl or NeMo-RL reads is named, whatever its section and its value") {
   struct Slip {
     const char *file, *key;

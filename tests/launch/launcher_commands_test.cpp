@@ -72,6 +72,52 @@ TEST_CASE("a command on other GPUs is named beside the one that counts") {
   CHECK_FALSE(told("torchrun --nproc_per_node 2 --nnodes 1 evaluate.py\n"));
 }
 
+TEST_CASE("more processes than GPUs that a launcher lets them see are told, and as many are not") {
+  const std::string program =
+      " train.py --model_name_or_path meta-llama/Meta-Llama-3-8B --bf16 True --per_device_train_batch_size 4 "
+      "--max_seq_length 2048 --fsdp full_shard\n";
+  for (const int processes : {1, 2, 4, 8})
+    for (const char* visible : {"0", "0,1", "0,1,2,3", "4,5,6,7", "0,1,2,3,4,5,6,7"}) {
+      const std::string list = visible;
+      const bool fewer = static_cast<int>((list.size() + 1) / 2) < processes;
+      const std::string starts[] = {
+          fmt::format("CUDA_VISIBLE_DEVICES={} torchrun --nnodes 1 --nproc_per_node {}", list, processes),
+          fmt::format("export CUDA_VISIBLE_DEVICES={}\ntorchrun --nnodes 1 --nproc-per-node={}", list, processes),
+          fmt::format("CUDA_VISIBLE_DEVICES={} accelerate launch --num_processes {}", list, processes),
+          fmt::format("accelerate launch --gpu_ids {} --num_processes={}", list, processes),
+          fmt::format("accelerate launch --num_processes {} --gpu_ids={}", processes, list),
+      };
+      for (const std::string& start : starts) {
+        CAPTURE(start);
+        const LaunchJob job = job_of("run.sh", "#!/bin/bash\n" + start + program);
+        CHECK(job.gpus == processes);
+        CHECK(names(job.unused, "processes start on a machine") == fewer);
+      }
+      const LaunchJob file = job_of("acc.yaml", fmt::format("compute_environment: LOCAL_MACHINE\n"
+                                                            "distributed_type: MULTI_GPU\ngpu_ids: {}\n"
+                                                            "num_machines: 1\nnum_processes: {}\n",
+                                                            list, processes));
+      CHECK(names(file.unused, "gpu_ids") == fewer);
+    }
+  const LaunchJob all = job_of("run.sh", "#!/bin/bash\naccelerate launch --gpu_ids all --num_processes 8" + program);
+  CHECK_FALSE(names(all.unused, "processes start on a machine"));
+}
+
+TEST_CASE("GPUs of an actor that the file does not hold are told, whatever the header asks for") {
+  const std::string text =
+      "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\npython3 -m openrlhf.cli.train_ppo_ray "
+      "--actor_num_nodes {} --actor_num_gpus_per_node {} --pretrain meta-llama/Meta-Llama-3-8B --zero_stage 3 --bf16 "
+      "--micro_train_batch_size 1 --train_batch_size 128 --prompt_max_len 1024 --generate_max_len 1024\n";
+  const auto read = [&](const char* nodes, const char* each, const LaunchContext& context = {}) {
+    return job_of("run.sh", fmt::format(fmt::runtime(text), nodes, each), context);
+  };
+  CHECK(read("1", "4").gpus == 4);
+  CHECK_FALSE(names(read("1", "4").unused, "is not known"));
+  CHECK(names(read("1", "$EACH").unused, "is not known"));
+  CHECK(names(read("$NODES", "4").unused, "is not known"));
+  CHECK_FALSE(names(read("1", "$EACH", on(8)).unused, "is not known"));
+}
+
 TEST_CASE("mason.py starts accelerate's processes on each of its nodes") {
   const Folder files;
   const auto gpus = [&](const std::string& flags, const std::string& launch) {

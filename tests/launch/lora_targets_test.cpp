@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <fmt/core.h>
+
 #include <string>
 #include <vector>
 
@@ -79,6 +81,22 @@ TEST_CASE("a pattern names the linears that it spells, behind the path to them")
     CHECK(targets->ffn == row.ffn);
     CHECK(targets->counted_as.empty() != row.told);
   }
+}
+
+TEST_CASE("linears of a tower beside the language model are none of its own, and adapters on them are told") {
+  for (const char* tower : {"visual", "model.visual", "vision_tower", "audio_tower", "vision_model.encoder", "aligner",
+                            "multi_modal_projector", "visual.merger"})
+    for (const std::string& pattern :
+         {fmt::format("^(model.language_model|{}).*\\.(q_proj|k_proj|v_proj|o_proj|linear_fc1|linear_fc2)$", tower),
+          fmt::format("model.language_model.layers.*.(q|k|v|o)_proj,{}.blocks.0.mlp.fc1", tower),
+          fmt::format("['q_proj', 'k_proj', 'v_proj', 'o_proj', '{}.blocks.0.mlp.linear_fc1']", tower)}) {
+      CAPTURE(pattern);
+      const std::optional<LoraTargets> targets = lora_targets(std::vector<std::string>{pattern});
+      REQUIRE(targets);
+      CHECK(targets->attention);
+      CHECK(targets->ffn == (pattern.find("(q_proj|") != std::string::npos));
+      CHECK(targets->counted_as.find("beside the language model") != std::string::npos);
+    }
 }
 
 TEST_CASE("and so in every tool's own key") {

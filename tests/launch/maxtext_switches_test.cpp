@@ -22,6 +22,21 @@ LaunchJob with(const std::string& line) { return job_of("job.yml", kJob + line +
 
 }  // namespace
 
+TEST_CASE("dimensions that a configuration states beside the name of a model are told: the model's own go over them") {
+  const std::string base =
+      "base_config: base.yml\nhardware: gpu\nper_device_batch_size: 1\nmax_target_length: 2048\n"
+      "ici_fsdp_parallelism: 8\ndcn_data_parallelism: 1\n";
+  for (const char* key : {"base_num_decoder_layers: 10", "base_emb_dim: 1024", "base_mlp_dim: 4096",
+                          "base_num_query_heads: 8", "num_experts: 4"}) {
+    const std::string text = base + "model_name: llama3.1-8b\n" + key + "\n";
+    CAPTURE(text);
+    const LaunchJob job = job_of("conf.yml", text, on(8));
+    CHECK(names(job.unused, std::string(key).substr(0, std::string(key).find(':'))));
+    CHECK(names(job.unused, "goes over it"));
+  }
+  CHECK_FALSE(names(job_of("conf.yml", base + "model_name: llama3.1-8b\n", on(8)).unused, "goes over it"));
+}
+
 TEST_CASE("a configuration lies over the one that its base_config names, and tells where there is none") {
   const Files files;
   files.folder.write("base.yml", "base_config: \"\"\nper_device_batch_size: 12\nmax_target_length: 2048\n");
@@ -199,7 +214,7 @@ TEST_CASE("a configuration without a model's name is the model of its dimensions
     CHECK(names(job_of("job.yml", layout + shape + line + "\n", on(8)).unused, line.substr(0, line.find(':'))));
   }
   // A name's own file states them, and lies over the configuration; words of a command beside it stop MaxText.
-  CHECK(with("base_emb_dim: 64").unused.empty());
+  CHECK(names(with("base_emb_dim: 64").unused, "goes over it"));
   CHECK(names(job_of("run.sh",
                      "python3 -m maxtext.trainers.pre_train.train base.yml model_name=llama2-7b base_emb_dim=64 "
                      "per_device_batch_size=2 ici_fsdp_parallelism=8\n",

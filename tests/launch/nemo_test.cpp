@@ -53,6 +53,23 @@ TEST_CASE("NeMo's fine-tuning cuts and batches by its dataset's keys, whatever t
   CHECK(job_of("nemo.yaml", nemo(own, "      max_seq_length: null\n")).training->seq == 1024);
 }
 
+TEST_CASE("NeMo's number format that is null is Lightning's own, and one that is not there is no word of the file") {
+  const auto text = [](const std::string& line) {
+    std::string out = nemo("  encoder_seq_length: 4096\n  micro_batch_size: 1\n  global_batch_size: 64\n" + kTokenizer);
+    const std::string stated = "  precision: bf16\n";
+    return out.replace(out.find(stated), stated.size(), line);
+  };
+  for (const char* null : {"null", "~", "Null", ""}) {
+    CAPTURE(std::string(null));
+    const LaunchJob job = job_of("conf.yaml", text(fmt::format("  precision: {}\n", null)));
+    CHECK(job.training->precision == Precision::Fp32);
+  }
+  const LaunchJob absent = job_of("conf.yaml", text(""));
+  CHECK(absent.training->precision == Precision::Bf16);
+  CHECK(std::any_of(absent.inputs.begin(), absent.inputs.end(),
+                    [](const Input& input) { return input.key == "precision" && input.origin == Origin::Default; }));
+}
+
 TEST_CASE("NeMo's encoders and models of two stacks are no decoders, whatever the file is called") {
   const std::string own = "  encoder_seq_length: 512\n  micro_batch_size: 1\n  global_batch_size: 64\n";
   CHECK(job_of("nemo.yaml", nemo(kTokenizer + own)).training->seq == 512);

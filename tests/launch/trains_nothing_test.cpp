@@ -25,6 +25,74 @@ TEST_CASE("a command that only predicts trains nothing, whatever files it names"
   CHECK(files.read("run.sh", start + " --do_predict" + train));
 }
 
+TEST_CASE("trainings of a loop that differ in what weighs are told, and those that differ in names are not") {
+  const auto read = [](const std::string& variable, const std::string& values) {
+    return job_of(
+        "run.sh",
+        fmt::format("#!/bin/bash\nMODEL=meta-llama/Meta-Llama-3-8B; B=1; L=2048; R=8; P=8; N=x\n"
+                    "for {} in {}; do\n  accelerate launch --num_processes $P train.py --model_name_or_path "
+                    "$MODEL --per_device_train_batch_size $B --max_seq_length $L --use_peft --lora_r $R --bf16 "
+                    "--seed $N --output_dir out-$N-$L\ndone\n",
+                    variable, values));
+  };
+  using Loop = std::pair<const char*, const char*>;
+  for (const Loop& loop : {Loop{"MODEL", "Qwen/Qwen2.5-7B Qwen/Qwen2.5-14B"}, Loop{"B", "4 1"}, Loop{"L", "1024 4096"},
+                           Loop{"R", "16 64"}, Loop{"P", "4 2"}}) {
+    CAPTURE(std::string(loop.first));
+    CHECK(names(read(loop.first, loop.second).unused, "counted is the last"));
+  }
+  CHECK_FALSE(names(read("N", "1 2 3").unused, "counted is the last"));
+  CHECK_FALSE(names(read("B", "2").unused, "counted is the last"));
+}
+
+TEST_CASE("GRPO keeps a reference beside weights that are trained whole, where it weighs how far they stray") {
+  const std::string text =
+      "#!/bin/bash\naccelerate launch --num_processes 8 grpo.py --model_name_or_path meta-llama/Meta-Llama-3-8B "
+      "--per_device_train_batch_size 1 --max_prompt_length 512 --max_completion_length 512 --num_generations 8 --bf16 ";
+  for (const char* beta : {"0.001", "0.04", "1"}) {
+    CHECK(names(job_of("run.sh", text + "--beta " + beta + "\n").unused, "reference model"));
+    CHECK_FALSE(
+        names(job_of("run.sh", text + "--use_peft --lora_r 8 --beta " + beta + "\n").unused, "reference model"));
+  }
+  for (const char* beta : {"", "--beta 0.0", "--beta 0"})
+    CHECK_FALSE(names(job_of("run.sh", text + beta + "\n").unused, "reference model"));
+}
+
+TEST_CASE("a word for the method that nobody knows is no plain training, under any of its names") {
+  const std::string words =
+      "#!/bin/bash\ntorchrun --nproc_per_node 8 --nnodes 1 train.py --model_name_or_path meta-llama/Meta-Llama-3-8B "
+      "--per_device_train_batch_size 1 --max_seq_length 2048 --bf16 ";
+  const std::string factory =
+      "model_name_or_path: meta-llama/Meta-Llama-3-8B\nfinetuning_type: full\ncutoff_len: 2048\n"
+      "per_device_train_batch_size: 1\nbf16: true\n";
+  for (const char* word : {"REFUEL", "spin", "rebel", "online_dpo", "nash_md", "distillation"}) {
+    CAPTURE(std::string(word));
+    for (const char* key : {"training_method", "train_method", "training_type", "rl_type", "rl_algorithm", "algorithm",
+                            "training_stage", "stage", "rlhf_type"})
+      CHECK(names(job_of("run.sh", words + "--" + key + " " + word + "\n").unused, key));
+    CHECK(names(job_of("llama.yaml", factory + "stage: " + word + "\n", on(8)).unused, "stage"));
+  }
+  for (const char* word : {"sft", "SFT", "pt", "full", "lora", "supervised", "finetune"})
+    for (const char* key : {"training_method", "train_method", "training_type", "algorithm"})
+      CHECK_FALSE(names(job_of("run.sh", words + "--" + key + " " + word + "\n").unused, "what it trains"));
+}
+
+TEST_CASE("quantised adapters are so beside any word for adapters, before it and behind it") {
+  const std::string words =
+      "#!/bin/bash\naccelerate launch --num_processes 8 train.py --model_name_or_path meta-llama/Meta-Llama-3-8B "
+      "--per_device_train_batch_size 1 --max_seq_length 2048 --lora_rank 64 ";
+  for (const char* adapters : {"--use_lora", "--use_lora True", "--lora_enable True", "--use_peft", "--lora True",
+                               "--enable_lora True", "--peft_type lora"})
+    for (const char* quantised : {"--use_qlora", "--use_qlora True", "--qlora True", "--enable_qlora 1"})
+      for (const bool first : {true, false}) {
+        const std::string text = words + (first ? quantised : adapters) + " " + (first ? adapters : quantised) + "\n";
+        CAPTURE(text);
+        CHECK(job_of("run.sh", text).training->task == Task::Qlora);
+        const std::string off = words + adapters + " --use_qlora False\n";
+        CHECK(job_of("run.sh", off).training->task == Task::Lora);
+      }
+}
+
 TEST_CASE("a NeuronX configuration is refused by name") {
   const Files files;
   const Result<LaunchJob> job =

@@ -183,6 +183,70 @@ TEST_CASE("verl's micro-batch of all ranks together is divided by them") {
   CHECK_FALSE(files.read("s.sh", verl_script("verl.trainer.main_ppo", all + "8")));
 }
 
+TEST_CASE("a script's training counts, and not the evaluation that follows it in the same keys") {
+  const std::string train =
+      "#!/bin/bash\ntorchrun --nnodes=1 --nproc_per_node=4 -m {} data.max_length=8192 data.train_batch_size=128 "
+      "data.micro_batch_size_per_gpu=2 model.partial_pretrain=Qwen/Qwen2.5-1.5B\n";
+  for (const char* evaluation :
+       {"own.evaluation.eval_ckpts", "verl.trainer.main_eval", "own.infer", "tools/evaluate.py"})
+    for (const char* trainer :
+         {"verl.trainer.fsdp_sft_trainer", "own.trainer.fsdp_sft_trainer", "verl.trainer.sft_trainer"}) {
+      const std::string after = std::string(evaluation).ends_with(".py") ? "" : "-m ";
+      const std::string text = fmt::format(fmt::runtime(train), trainer) +
+                               fmt::format(
+                                   "python3 {}{} data.max_prompt_length=2048 data.max_response_length=4096 "
+                                   "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B "
+                                   "actor_rollout_ref.rollout.n=4 trainer.n_gpus_per_node=4\n",
+                                   after, evaluation);
+      CAPTURE(text);
+      const LaunchJob job = job_of("run.sh", text);
+      CHECK(job.format == "verl-sft");
+      CHECK(job.training->seq == 8192);
+      CHECK(job.training->global_batch == 128);
+      CHECK(job.fixed.micro_batch == 2);
+      CHECK(names(job.unused, "own.trainer") == (std::string(trainer).find("own") == 0));
+    }
+}
+
+TEST_CASE("verl's fine-tuning goes by sequences of a GPU, and says so where a script has the older key") {
+  const std::string command =
+      "#!/bin/bash\ntorchrun --nnodes=1 --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer data.max_length=2048 "
+      "data.train_batch_size=256 model.partial_pretrain=Qwen/Qwen2.5-7B";
+  for (const int all : {8, 16, 32, 64}) {
+    const LaunchJob old = job_of("run.sh", command + fmt::format(" data.micro_batch_size={}\n", all));
+    CHECK(old.fixed.micro_batch == 4);
+    CHECK(names(old.unused, "data.micro_batch_size"));
+    const LaunchJob both =
+        job_of("run.sh", command + fmt::format(" data.micro_batch_size={} data.micro_batch_size_per_gpu=2\n", all));
+    CHECK(both.fixed.micro_batch == 2);
+    CHECK(names(both.unused, "data.micro_batch_size"));
+  }
+}
+
+TEST_CASE("batches of a section that a program adds to verl's are told") {
+  const std::string command =
+      "#!/bin/bash\npython3 -m own.main_dpo data.max_prompt_length=512 data.max_response_length=512 "
+      "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 "
+      "trainer.nnodes=1 trainer.n_gpus_per_node=8 algorithm.adv_estimator=grpo ";
+  for (const char* key : {"dpo.batch_size", "dpo.micro_batch_size", "student.lora_rank", "own.seq_len"}) {
+    CAPTURE(std::string(key));
+    CHECK(names(job_of("run.sh", command + key + "=16\n").unused, key));
+  }
+  for (const char* key : {"env.name", "critic.model.lora_rank", "reward_model.micro_batch_size"})
+    CHECK_FALSE(names(job_of("run.sh", command + key + "=16\n").unused, key));
+}
+
+TEST_CASE("slime's training without Megatron-LM is refused by its name") {
+  const std::string text =
+      "#!/bin/bash\npython3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --num-layers 36 "
+      "--hidden-size 2560 --num-attention-heads 32 --vocab-size 151936 --micro-batch-size 1 "
+      "--tensor-model-parallel-size 2 --rollout-batch-size 32 --n-samples-per-prompt 8 --global-batch-size 256 "
+      "--rollout-max-response-len 8192 --hf-checkpoint Qwen/Qwen3-4B ";
+  CHECK(Files{}.read("run.sh", text + "--train-backend megatron\n"));
+  for (const char* backend : {"fsdp", "fsdp2", "torchtitan"})
+    CHECK(error_of("run.sh", text + "--train-backend " + backend + "\n") == "other_backend");
+}
+
 TEST_CASE("slime's batch is what its rollouts give each step") {
   const std::string flags =
       "--actor-num-nodes 1 --actor-num-gpus-per-node 8 --num-layers 28 --hidden-size 1024 --num-attention-heads 16 "
