@@ -108,9 +108,9 @@ const ShellCommand* training_command(const Script& script) {
 
 bool trains_nothing(const ShellCommand& command) {
   constexpr std::string_view kTrains[] = {"train", "tune", "sft", "ppo", "grpo", "dpo"};
-  constexpr std::string_view kOther[] = {"generat", "decode",  "infer",   "eval",    "convert", "ckpt",
-                                         "checker", "server",  "serve",   "export",  "merge",   "download",
-                                         "to_hf",   "preproc", "tokeniz", "annotat", "quantize"};
+  constexpr std::string_view kOther[] = {"generat", "decode",  "infer",   "eval",    "convert",  "ckpt",
+                                         "checker", "server",  "serve",   "export",  "merge",    "download",
+                                         "to_hf",   "preproc", "tokeniz", "annotat", "quantize", "chatbot"};
   const auto given = [&](std::string_view flag) {
     return std::any_of(command.words.begin(), command.words.end(),
                        [&](const ShellWord& word) { return word.text == flag; });

@@ -93,6 +93,22 @@ TEST_CASE("quantised adapters are so beside any word for adapters, before it and
       }
 }
 
+TEST_CASE("a program that chats with a model takes a training's launcher and file, and is none") {
+  const Files files;
+  files.folder.write("ds.json", "{\"zero_optimization\": {\"stage\": 2}, \"bf16\": {\"enabled\": true}}\n");
+  for (const char* program : {"examples/chatbot.py", "examples/vis_chatbot.py", "chatbot_gradio.py"})
+    for (const char* start : {"deepspeed --num_gpus 8", "accelerate launch --num_processes 8"})
+      CHECK_FALSE(files.read("run.sh",
+                             fmt::format("#!/bin/bash\n{} {} --deepspeed ds.json --model_name_or_path "
+                                         "meta-llama/Llama-2-7b-hf --max_new_tokens 200\n",
+                                         start, program),
+                             on(8)));
+  CHECK(files.read("run.sh",
+                   "#!/bin/bash\ndeepspeed --num_gpus 8 train_chatbot.py --deepspeed ds.json --model_name_or_path "
+                   "meta-llama/Llama-2-7b-hf --per_device_train_batch_size 1 --max_seq_length 2048\n",
+                   on(8)));
+}
+
 TEST_CASE("a NeuronX configuration is refused by name") {
   const Files files;
   const Result<LaunchJob> job =
