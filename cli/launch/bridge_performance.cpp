@@ -10,7 +10,7 @@
 
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/recipes.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "cli/launch/unread.hpp"
 #include "formulas/words.hpp"
 #include "presets/store.hpp"

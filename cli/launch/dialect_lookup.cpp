@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "cli/launch/dialect.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "cli/launch/weighty_names.hpp"
 #include "formulas/text.hpp"
 #include "presets/suggest.hpp"

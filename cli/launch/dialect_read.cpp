@@ -8,7 +8,7 @@
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/megatron_counted.hpp"
 #include "cli/launch/megatron_flags.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "cli/launch/unread.hpp"
 #include "cli/launch/weighty_names.hpp"
 #include "formulas/keep_errors.hpp"

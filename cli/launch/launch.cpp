@@ -17,7 +17,7 @@
 #include "cli/launch/other_tools.hpp"
 #include "cli/launch/pooled_write.hpp"
 #include "cli/launch/script_words.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "formulas/absurdity.hpp"
 #include "formulas/keep_errors.hpp"
 #include "planner/problem/axes.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/launch/script_words.hpp"
-#include "cli/launch/shell_statements.hpp"
+#include "cli/shell/statements.hpp"
 #include "formulas/words.hpp"
 
 namespace plan {

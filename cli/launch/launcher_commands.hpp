@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/launch/format.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 
 namespace plan {
 

@@ -8,7 +8,7 @@
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/formats.hpp"
 #include "cli/launch/maxtext.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "cli/launch/unread.hpp"
 #include "cli/launch/weighty_names.hpp"
 #include "cli/terminal/offload_flag.hpp"

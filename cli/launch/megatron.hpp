@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/launch/format.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 
 namespace plan {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cli/launch/megatron.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 
 /// A job under construction from Megatron-LM's arguments, shared by the files that read its parts.
 namespace plan::megatron {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/launch/launch.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 
 /// epfLLM's Megatron-LLM, a fork of Megatron-LM whose parser takes underscores and no hyphens.
 namespace plan::megatron_llm {

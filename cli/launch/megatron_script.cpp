@@ -9,7 +9,7 @@
 #include "cli/launch/megatron_hybrid.hpp"
 #include "cli/launch/megatron_llm.hpp"
 #include "cli/launch/settings.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/words.hpp"
 #include "presets/yaml.hpp"

@@ -11,7 +11,7 @@
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/overlays.hpp"
 #include "cli/launch/script_words.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "cli/launch/dialect.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 
 namespace plan {
 namespace {

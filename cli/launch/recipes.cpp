@@ -11,7 +11,7 @@
 
 #include "cli/launch/megatron_flags.hpp"
 #include "cli/launch/primus.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 

@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "cli/launch/dialect.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"

@@ -8,7 +8,7 @@
 
 #include "cli/launch/python_statements.hpp"
 #include "cli/launch/settings.hpp"
-#include "cli/launch/shell_text.hpp"
+#include "cli/shell/text.hpp"
 #include "formulas/text.hpp"
 
 namespace plan {

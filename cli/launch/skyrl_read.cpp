@@ -8,7 +8,7 @@
 #include "cli/launch/fsdp_dialects.hpp"
 #include "cli/launch/native_trainers.hpp"
 #include "cli/launch/script_words.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "formulas/text.hpp"
 #include "presets/yaml.hpp"
 

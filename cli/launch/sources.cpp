@@ -9,7 +9,7 @@
 #include "cli/launch/capture.hpp"
 #include "cli/launch/format.hpp"
 #include "cli/launch/megatron_log.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/words.hpp"
 #include "presets/store.hpp"
@@ -108,17 +108,6 @@ std::string selector_of(std::string& path) {
 }
 
 }  // namespace
-
-bool is_shell(const LaunchSource& source) {
-  if (!source.manifest.empty()) return true;
-  if (source.text.starts_with("#!"))
-    return source.text.substr(0, source.text.find('\n')).find("sh") != std::string::npos;
-  return source.path.ends_with(".sh") || source.path.ends_with(".slurm") || source.path.ends_with(".sbatch");
-}
-
-std::optional<LaunchSource> beside(const LaunchSource& source, std::string_view name) {
-  return source.open ? source.open(name) : std::nullopt;
-}
 
 Result<std::vector<LaunchSource>> load_sources(const std::vector<std::string>& paths,
                                                const std::vector<std::string>& arguments) {

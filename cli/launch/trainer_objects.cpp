@@ -5,7 +5,7 @@
 #include <fmt/core.h>
 
 #include "cli/launch/settings.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "cli/launch/trainer_sources.hpp"
 #include "formulas/keep_errors.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/script_words.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "cli/launch/trainer_sources.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/words.hpp"

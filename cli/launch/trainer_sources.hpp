@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "cli/launch/hugging_face.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 
 /// Between the readers of files around the Trainer: one set of keys, `args.`, `acc.` and `ds.` (trainer_sources.cpp).
 namespace plan::hugging_face {

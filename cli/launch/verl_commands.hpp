@@ -8,7 +8,7 @@
 
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/format.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 
 /// What starts verl: its own trainers and the recipes that are built on them.
 namespace plan::verl {

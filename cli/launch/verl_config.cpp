@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "cli/launch/verl_commands.hpp"
 #include "formulas/words.hpp"
 

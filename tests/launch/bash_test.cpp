@@ -8,7 +8,7 @@
 #include <fstream>
 #include <random>
 
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 
 namespace plan {
 namespace {

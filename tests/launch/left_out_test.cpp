@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/launch/launch.hpp"
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 #include "small_files.hpp"
 
 namespace plan {

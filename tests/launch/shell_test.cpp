@@ -1,7 +1,7 @@
 // What a script would run, followed without running it.
 #include <doctest/doctest.h>
 
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 
 namespace plan {
 namespace {

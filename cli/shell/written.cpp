@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/launch/format.hpp"
-#include "cli/launch/shell_follower.hpp"
+#include "cli/shell/follower.hpp"
+#include "cli/shell/launch_source.hpp"
 #include "formulas/words.hpp"
 
 namespace plan::shell {

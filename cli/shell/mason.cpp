@@ -1,11 +1,11 @@
 // Ai2's launcher, which rewrites the command that it starts. Tested by tests/launch/launcher_commands_test.cpp.
-#include "cli/launch/mason.hpp"
+#include "cli/shell/mason.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 
-#include "cli/launch/shell_statements.hpp"
+#include "cli/shell/statements.hpp"
 #include "formulas/words.hpp"
 
 namespace plan {

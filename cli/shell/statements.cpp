@@ -1,6 +1,6 @@
 // The parts of a bash script that are recognised as a whole: assignments, functions, the directives of sbatch.
 // Tested by tests/launch/shell_test.cpp.
-#include "cli/launch/shell_statements.hpp"
+#include "cli/shell/statements.hpp"
 
 #include <algorithm>
 #include <cctype>

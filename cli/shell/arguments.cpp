@@ -5,9 +5,9 @@
 #include <charconv>
 #include <utility>
 
-#include "cli/launch/format.hpp"
-#include "cli/launch/shell_follower.hpp"
-#include "cli/launch/shell_statements.hpp"
+#include "cli/shell/follower.hpp"
+#include "cli/shell/launch_source.hpp"
+#include "cli/shell/statements.hpp"
 #include "formulas/text.hpp"
 #include "formulas/words.hpp"
 

@@ -4,8 +4,8 @@
 #include <cctype>
 #include <utility>
 
-#include "cli/launch/shell_text.hpp"
-#include "cli/launch/shell_words.hpp"
+#include "cli/shell/text.hpp"
+#include "cli/shell/words.hpp"
 
 namespace plan::shell {
 namespace {

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/launch/shell.hpp"
-#include "cli/launch/shell_statements.hpp"
-#include "cli/launch/shell_text.hpp"
-#include "cli/launch/shell_words.hpp"
+#include "cli/shell/shell.hpp"
+#include "cli/shell/statements.hpp"
+#include "cli/shell/text.hpp"
+#include "cli/shell/words.hpp"
 
 namespace plan::shell {
 

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/launch/shell.hpp"
-#include "cli/launch/shell_text.hpp"
-#include "cli/launch/shell_words.hpp"
+#include "cli/shell/shell.hpp"
+#include "cli/shell/text.hpp"
+#include "cli/shell/words.hpp"
 
 namespace plan::shell {
 

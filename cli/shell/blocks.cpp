@@ -1,6 +1,6 @@
 // Which statements of a script run: `&&` and `||`, `if`, `case`, `for`, functions. Tested by
 // tests/launch/shell_test.cpp.
-#include "cli/launch/shell_follower.hpp"
+#include "cli/shell/follower.hpp"
 
 #include <fmt/core.h>
 
@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "cli/launch/shell_statements.hpp"
+#include "cli/shell/statements.hpp"
 
 namespace plan::shell {
 namespace {

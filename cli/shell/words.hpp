@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/launch/shell_text.hpp"
+#include "cli/shell/text.hpp"
 
 namespace plan::shell {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 
 namespace plan {
 

@@ -1,15 +1,15 @@
 // Follows a bash script: which commands would run, with which words. Nothing is executed.
 // Tested by tests/launch/shell_test.cpp.
-#include "cli/launch/shell.hpp"
+#include "cli/shell/shell.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <memory>
 
-#include "cli/launch/format.hpp"
-#include "cli/launch/shell_follower.hpp"
-#include "cli/launch/shell_statements.hpp"
+#include "cli/shell/follower.hpp"
+#include "cli/shell/launch_source.hpp"
+#include "cli/shell/statements.hpp"
 
 namespace plan::shell {
 namespace {

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <optional>
 
-#include "cli/launch/shell_follower.hpp"
+#include "cli/shell/follower.hpp"
 
 namespace plan::shell {
 

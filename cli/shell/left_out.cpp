@@ -6,8 +6,8 @@
 #include <cctype>
 #include <iterator>
 
-#include "cli/launch/shell_follower.hpp"
-#include "cli/launch/shell_statements.hpp"
+#include "cli/shell/follower.hpp"
+#include "cli/shell/statements.hpp"
 
 namespace plan::shell {
 namespace {

@@ -1,5 +1,5 @@
 // What a command or a test of a script does. Tested by tests/launch/shell_test.cpp.
-#include "cli/launch/shell_follower.hpp"
+#include "cli/shell/follower.hpp"
 
 #include <fmt/core.h>
 
@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include "cli/launch/format.hpp"
-#include "cli/launch/mason.hpp"
-#include "cli/launch/shell_statements.hpp"
+#include "cli/shell/launch_source.hpp"
+#include "cli/shell/mason.hpp"
+#include "cli/shell/statements.hpp"
 #include "formulas/words.hpp"
 
 namespace plan::shell {

@@ -1,5 +1,5 @@
 // A script cut into words and operators. Tested by tests/launch/shell_test.cpp.
-#include "cli/launch/shell_words.hpp"
+#include "cli/shell/words.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -3,7 +3,7 @@
 #include <cctype>
 #include <charconv>
 
-#include "cli/launch/shell_text.hpp"
+#include "cli/shell/text.hpp"
 #include "formulas/text.hpp"
 
 namespace plan::shell {

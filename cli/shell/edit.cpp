@@ -4,7 +4,7 @@
 #include <cctype>
 #include <optional>
 
-#include "cli/launch/shell_text.hpp"
+#include "cli/shell/text.hpp"
 
 namespace plan::shell {
 namespace {
