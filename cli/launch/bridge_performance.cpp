@@ -10,8 +10,9 @@
 
 #include "cli/launch/fork_flags.hpp"
 #include "cli/launch/recipes.hpp"
-#include "cli/shell/shell.hpp"
 #include "cli/launch/unread.hpp"
+#include "cli/settings/settings.hpp"
+#include "cli/shell/shell.hpp"
 #include "formulas/words.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"

@@ -9,7 +9,7 @@
 
 #include "cli/launch/counted_as.hpp"
 #include "cli/launch/megatron.hpp"
-#include "cli/launch/settings.hpp"
+#include "cli/settings/settings.hpp"
 
 namespace plan {
 
@@ -94,8 +94,6 @@ void interpolate(DialectKeys& keys);
 /// A script starts trainings that differ, so that no one of them is its job.
 [[nodiscard]] Error several_trainings(const std::string& path, const std::string& where);
 
-/// The words of `[core_attn, mlp]`, or one word.
-[[nodiscard]] std::vector<std::string> listed(std::string text);
 /// Whether a value is one of YAML's and hydra's words for yes.
 [[nodiscard]] bool is_true(const MegatronValue& value);
 /// Whether a value is one of the words for no, or for nothing at all.

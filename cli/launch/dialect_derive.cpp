@@ -8,6 +8,7 @@
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/generated_length.hpp"
 #include "cli/launch/verl_commands.hpp"
+#include "cli/settings/settings.hpp"
 
 namespace plan {
 namespace {

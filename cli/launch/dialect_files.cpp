@@ -13,6 +13,7 @@
 #include "cli/launch/nemo_rl_roles.hpp"
 #include "cli/launch/recipes.hpp"
 #include "cli/launch/verl_commands.hpp"
+#include "cli/settings/settings.hpp"
 #include "formulas/keep_errors.hpp"
 #include "planner/layout_text.hpp"
 #include "presets/suggest.hpp"

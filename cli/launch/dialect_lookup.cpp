@@ -5,27 +5,13 @@
 #include <cstdlib>
 
 #include "cli/launch/dialect.hpp"
-#include "cli/shell/shell.hpp"
 #include "cli/launch/weighty_names.hpp"
+#include "cli/shell/shell.hpp"
 #include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
-
-std::vector<std::string> listed(std::string text) {
-  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return {text};
-  std::vector<std::string> out;
-  text = text.substr(1, text.size() - 2);
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    std::string item = text.substr(at, end - at);
-    std::erase_if(item, [](char c) { return c == ' ' || c == '\'' || c == '"'; });
-    if (!item.empty()) out.push_back(std::move(item));
-    at = end + 1;
-  }
-  return out;
-}
 
 bool is_true(const MegatronValue& value) {
   constexpr std::string_view kYes[] = {"true", "1", "yes", "on"};  // the last two are YAML's, too

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/launch/dialect.hpp"
+#include "cli/settings/settings.hpp"
 #include "cli/shell/shell.hpp"
 #include "presets/yaml.hpp"
 #include "presets/yaml_anchors.hpp"

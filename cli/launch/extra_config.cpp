@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/launch/fsdp_dialects.hpp"
+#include "cli/settings/settings.hpp"
 
 namespace plan {
 namespace {

@@ -52,8 +52,6 @@ struct LaunchFacts {
 /// More GPUs than any job has.
 inline constexpr std::int64_t kMostGpus = kMostRanks;
 
-/// More keys or flags than the files of one job have: MaxText, which has the most, knows some 1,400.
-inline constexpr std::size_t kMostKeys = 4096;
 /// How many of the names that a framework does not know are listed one by one.
 inline constexpr std::size_t kMostTold = 100;
 
@@ -88,9 +86,6 @@ struct LaunchFormat {
 
 /// What is wrong with facts that state more GPUs than kMostGpus.
 [[nodiscard]] std::optional<Error> too_many_gpus(const LaunchFacts& facts);
-
-/// What is wrong with a file, or a command at `where`, that has more of `what` than kMostKeys.
-[[nodiscard]] std::optional<Error> too_many(std::string_view what, std::size_t count, std::string_view where);
 
 /// The job of files that were read already.
 [[nodiscard]] Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& files,

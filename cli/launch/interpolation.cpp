@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/launch/dialect.hpp"
-#include "cli/launch/settings.hpp"
+#include "cli/settings/settings.hpp"
 
 namespace plan {
 namespace {

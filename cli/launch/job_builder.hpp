@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "cli/launch/format.hpp"
-#include "cli/launch/settings.hpp"
+#include "cli/settings/settings.hpp"
 #include "planner/problem/axes.hpp"
 
 /// What the readers of configuration files share: from settings to a job, every value with its place or its default.

@@ -258,10 +258,4 @@ std::optional<Error> too_many_gpus(const LaunchFacts& facts) {
                                            facts.nodes, facts.gpus_per_node, kMostGpus)};
 }
 
-std::optional<Error> too_many(std::string_view what, std::size_t count, std::string_view where) {
-  if (count <= kMostKeys) return std::nullopt;
-  return Error{"too_many_keys",
-               fmt::format("{}: {} {}, and no framework takes more than {}", where, count, what, kMostKeys)};
-}
-
 }  // namespace plan

@@ -15,6 +15,7 @@
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_counted.hpp"
 #include "cli/launch/megatron_flags.hpp"
+#include "cli/settings/settings.hpp"
 #include "formulas/keep_errors.hpp"
 
 namespace plan {
@@ -53,7 +54,7 @@ std::optional<Printed> printed(std::string_view line, int number) {
                  number};
 }
 
-std::vector<Printed> arguments_of(const std::string& text) {
+std::vector<Printed> logged_arguments(const std::string& text) {
   std::vector<Printed> all;
   bool inside = false;
   int number = 0;
@@ -216,7 +217,7 @@ bool is_megatron_log(const LaunchSource& source) {
 
 Result<LaunchJob> read_megatron_log(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   const LaunchSource& source = files.front();
-  const std::vector<Printed> all = arguments_of(source.text);
+  const std::vector<Printed> all = logged_arguments(source.text);
   Errors errors;
   std::vector<Note> notes;
   std::vector<std::string> unknown;

@@ -8,7 +8,7 @@
 #include "cli/launch/megatron.hpp"
 #include "cli/launch/megatron_hybrid.hpp"
 #include "cli/launch/megatron_llm.hpp"
-#include "cli/launch/settings.hpp"
+#include "cli/settings/settings.hpp"
 #include "cli/shell/shell.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/words.hpp"

@@ -6,7 +6,7 @@
 
 #include "cli/launch/megatron_builder.hpp"
 #include "cli/launch/megatron_hybrid.hpp"
-#include "cli/launch/settings.hpp"
+#include "cli/settings/settings.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/partition.hpp"

@@ -4,9 +4,9 @@
 // Tested by tests/launch/trainer_tuning_test.cpp.
 #include <fmt/core.h>
 
-#include "cli/launch/settings.hpp"
-#include "cli/shell/shell.hpp"
 #include "cli/launch/trainer_sources.hpp"
+#include "cli/settings/settings.hpp"
+#include "cli/shell/shell.hpp"
 #include "formulas/keep_errors.hpp"
 
 namespace plan::hugging_face {

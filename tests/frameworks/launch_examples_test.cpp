@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/launch/format.hpp"
-#include "cli/launch/settings.hpp"
+#include "cli/settings/settings.hpp"
 
 using namespace plan;
 

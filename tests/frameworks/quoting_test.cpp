@@ -6,7 +6,7 @@
 
 #include "cli/launch/format.hpp"
 #include "cli/launch/launcher.hpp"
-#include "cli/launch/settings.hpp"
+#include "cli/settings/settings.hpp"
 #include "random_plan.hpp"
 
 using namespace plan;

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "cli/launch/launch.hpp"
-#include "cli/launch/settings.hpp"
 #include "cli/request/resolve.hpp"
+#include "cli/settings/settings.hpp"
 #include "contents.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"

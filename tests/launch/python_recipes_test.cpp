@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch/python_statements.hpp"
+#include "cli/settings/python_statements.hpp"
 #include "small_files.hpp"
 
 namespace plan {

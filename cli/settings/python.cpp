@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <map>
 
-#include "cli/launch/python_statements.hpp"
-#include "cli/launch/settings.hpp"
+#include "cli/settings/python_statements.hpp"
+#include "cli/settings/settings.hpp"
 #include "cli/shell/text.hpp"
 #include "formulas/text.hpp"
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/launch/settings.hpp"
+#include "cli/settings/settings.hpp"
 
 /// The statements of a Python module, and where its expressions part. Nothing is run.
 namespace plan::python {

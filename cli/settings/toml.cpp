@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/launch/settings.hpp"
+#include "cli/settings/settings.hpp"
 
 namespace plan {
 namespace {

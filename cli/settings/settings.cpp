@@ -1,6 +1,6 @@
 // Settings of TOML, YAML and JSON files with their places. Tested by
 // tests/frameworks/framework_files_test.cpp.
-#include "cli/launch/settings.hpp"
+#include "cli/settings/settings.hpp"
 
 #include <fmt/core.h>
 
@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cmath>
 
-#include "cli/launch/dialect.hpp"
 #include "cli/shell/shell.hpp"
 #include "formulas/text.hpp"
 #include "presets/suggest.hpp"
@@ -60,6 +59,26 @@ Result<Settings> settings_of_tree(const LaunchSource& source, const Result<yaml:
 }  // namespace
 
 std::string Setting::where() const { return fmt::format("{}:{}", place.file, place.line); }
+
+std::optional<Error> too_many(std::string_view what, std::size_t count, std::string_view where) {
+  if (count <= kMostKeys) return std::nullopt;
+  return Error{"too_many_keys",
+               fmt::format("{}: {} {}, and no framework takes more than {}", where, count, what, kMostKeys)};
+}
+
+std::vector<std::string> listed(std::string text) {
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return {text};
+  std::vector<std::string> out;
+  text = text.substr(1, text.size() - 2);
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    std::string item = text.substr(at, end - at);
+    std::erase_if(item, [](char c) { return c == ' ' || c == '\'' || c == '"'; });
+    if (!item.empty()) out.push_back(std::move(item));
+    at = end + 1;
+  }
+  return out;
+}
 
 Result<Settings> bounded(Settings settings, const LaunchSource& source) {
   if (std::optional<Error> error = too_many("keys", settings.all().size(), source.path)) return fail(std::move(*error));

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/launch/format.hpp"
+#include "cli/shell/launch_source.hpp"
 #include "formulas/result.hpp"
 
 /// What TOML, YAML, JSON and Python configuration files have in common: keys with dots, values, places.
@@ -87,6 +87,10 @@ class Settings {
 /// Assignments to attributes in a recipe function: `p = config.parallelism`, `p.tensor_parallel_degree = 8`.
 [[nodiscard]] Result<Settings> settings_of_python(const LaunchSource& source);
 
+/// More keys or flags than the files of one job have: MaxText, which has the most, knows some 1,400.
+inline constexpr std::size_t kMostKeys = 4096;
+/// What is wrong with a file, or a command at `where`, that has more of `what` than kMostKeys.
+[[nodiscard]] std::optional<Error> too_many(std::string_view what, std::size_t count, std::string_view where);
 /// The settings of one file, or an error if there are more than kMostKeys.
 [[nodiscard]] Result<Settings> bounded(Settings settings, const LaunchSource& source);
 
@@ -95,6 +99,9 @@ class Settings {
 
 /// A place in a file with the text of its line.
 [[nodiscard]] Place place_in(const LaunchSource& source, int line, int column);
+
+/// The words of `[core_attn, mlp]`, or one word.
+[[nodiscard]] std::vector<std::string> listed(std::string text);
 
 /// `8`, `-1`, `8_192`; nothing if the word is no integer that fits.
 [[nodiscard]] std::optional<std::int64_t> to_integer(std::string_view word);

@@ -1,5 +1,5 @@
 // Tested by tests/launch/python_recipes_test.cpp.
-#include "cli/launch/python_statements.hpp"
+#include "cli/settings/python_statements.hpp"
 
 #include <algorithm>
 #include <cctype>
