@@ -36,10 +36,10 @@ unsigned switches_of(const FrameworkRow& row) {
 
 bool certain(const SearchResult& result) { return !result.ranking.best().empty() && !result.at_risk; }
 
-/// Does `a` answer better than `b`: for certain rather than at risk, then sooner?
+/// Does `a` answer better than `b`: with what is readier to be started, then sooner?
 bool answers_better(const RunnableSearch& a, const RunnableSearch& b) {
-  if (a.result.ranking.best().empty() || b.result.ranking.best().empty()) return !a.result.ranking.best().empty();
-  if (a.result.at_risk != b.result.at_risk) return b.result.at_risk;
+  const Ready left = ready(a), right = ready(b);
+  if (left != right || left == Ready::Nothing) return left > right;
   return better(a.problem.objective, a.result.ranking.best().front(), b.result.ranking.best().front());
 }
 
@@ -141,69 +141,115 @@ namespace {
 
 Seconds fastest_step(const RunnableSearch& found) { return found.result.ranking.best().front().score.step_time; }
 
+/// Of each number of GPUs the fastest step alone is asked for, until it is known which number to use.
+constexpr Extent kFirst{.best_alone = true};
+
+Problem with_best_alone(const Problem& problem, int gpus) {
+  Problem one = problem;
+  one.gpus = gpus, one.top = 1, one.pareto = false;
+  return one;
+}
+
+/// The answer on fewer GPUs, told what all of them had.
+RunnableSearch on_fewer(RunnableSearch found, const RunnableSearch& all) {
+  found.all_ready = ready(all);
+  found.all_gpus = all.result.ranking.best().empty() ? Seconds() : fastest_step(all);
+  return found;
+}
+
+/// Of a number of GPUs of which no framework uses all, half of them as often as it takes until one does: a batch that
+/// has no sequence for each GPU is what keeps frameworks that know data parallelism alone from it.
+RunnableSearch find_halves_that_run(const Problem& problem, RunnableSearch paper) {
+  for (int gpus = problem.gpus; gpus % 2 == 0;) {
+    gpus /= 2;
+    const RunnableSearch half =
+        find_runnable(with_best_alone(problem, gpus), {.best_alone = true, .certain = true, .if_any = true});
+    if (ready(half) != Ready::Yes) continue;
+    Problem chosen = problem;
+    chosen.gpus = gpus;
+    return on_fewer(find_runnable(chosen), paper);
+  }
+  return paper;
+}
+
 /// Of a number of GPUs that divides well but is too large for the batch: the same on half of them, and half again, as
 /// long as each half is faster by more than plainness is worth.
-RunnableSearch find_on_halves(const Problem& problem) {
-  RunnableSearch found = find_runnable(problem);
-  if (found.result.ranking.best().empty() || found.result.at_risk || found.nothing_runs) return found;
+RunnableSearch find_on_halves(const Problem& problem, RunnableSearch found) {
+  if (found.nothing_runs) return find_halves_that_run(problem, std::move(found));
+  if (ready(found) != Ready::Yes) return found;
   const Candidate& fastest = found.result.ranking.best().front();
   if (estimate(found.problem, fastest).mfu.model_causal >= kStarvedMfu) return found;
-  const Seconds all = fastest_step(found);
-  Seconds slowest = all / (1 + kPriceOfPlainness);
-  Problem half = problem;
-  half.top = 1, half.pareto = false;
+  Seconds slowest = fastest_step(found) / (1 + kPriceOfPlainness);
   int gpus = problem.gpus;
   while (gpus % 2 == 0) {
-    half.gpus = gpus / 2;
-    const RunnableSearch other = find_faster(half, slowest);
+    const RunnableSearch other = find_faster(with_best_alone(problem, gpus / 2), slowest);
     if (other.result.ranking.best().empty()) break;
-    gpus = half.gpus, slowest = fastest_step(other) / (1 + kPriceOfPlainness);
+    gpus /= 2, slowest = fastest_step(other) / (1 + kPriceOfPlainness);
   }
   if (gpus == problem.gpus) return found;
   Problem chosen = problem;
   chosen.gpus = gpus;
-  found = find_runnable(chosen);
-  found.all_gpus = all;
-  return found;
+  return on_fewer(find_runnable(chosen), found);
+}
+
+/// A number of GPUs to use, with all that was found or the fastest step alone.
+struct FewerGpus {
+  RunnableSearch found{};
+  bool whole = false;
+};
+
+/// Of a few numbers that may keep more GPUs busy than all that there are, the one that answers best: fewer GPUs have to
+/// be faster by more than plainness is worth, unless what all of them have could not be started.
+FewerGpus find_busier(const Problem& problem, const RunnableSearch& all) {
+  FewerGpus best{all};
+  const double busy = ready(all) == Ready::Yes ? kNearlyAsBusy * busy_gpus(problem, problem.gpus) : 0;
+  for (const int gpus : fewer_but_busier(problem, busy, kFewerNumbers)) {
+    const Ready before = ready(best.found);
+    // What no number divides better than is most often the one to use: a look at its fastest step alone would come
+    // on top.
+    const bool likely = before == Ready::Nothing && divides_well(problem, gpus);
+    Problem fewer = likely ? problem : with_best_alone(problem, gpus);
+    fewer.gpus = gpus;
+    const Seconds slowest =
+        before == Ready::Nothing ? Seconds::infinity() : fastest_step(best.found) / (1 + kPriceOfPlainness);
+    RunnableSearch other = before == Ready::Yes ? find_faster(fewer, slowest)
+                                                : find_runnable(fewer, likely ? Extent{.if_any = true} : kFirst);
+    const Ready now = ready(other);
+    // GPUs are left idle for what starts for certain, or where there is no other answer.
+    const bool readier = now > before && (now == Ready::Yes || before == Ready::Nothing);
+    const bool faster = now == before && now != Ready::Nothing && fastest_step(other) < slowest;
+    if (readier || faster) best = {std::move(other), likely};
+  }
+  return best;
+}
+
+/// `first`: the fastest step on all GPUs, where that is known already.
+RunnableSearch find_from(const Problem& problem, std::optional<RunnableSearch> first) {
+  if (divides_well(problem, problem.gpus)) return find_on_halves(problem, find_runnable(problem));
+  if (!first) first = find_runnable(with_best_alone(problem, problem.gpus), kFirst);
+  // A word that does not suit is reported. Too big for a number that divides badly may fit fewer that divide well.
+  if (ready(*first) == Ready::Nothing && !fixed_words(problem.fixed).empty()) return *std::move(first);
+  FewerGpus best = find_busier(problem, *first);
+  if (ready(best.found) == Ready::Nothing) return *std::move(first);
+  Problem chosen = problem;
+  chosen.gpus = best.found.problem.gpus;
+  if (chosen.gpus == problem.gpus) return find_runnable(problem);
+  // Who asks for the number that is used gets the same answer: it may be bettered by a smaller one as this was.
+  if (best.whole) return on_fewer(find_on_halves(chosen, std::move(best.found)), *first);
+  return on_fewer(find_from(chosen, std::move(best.found)), *first);
 }
 
 }  // namespace
 
+Ready ready(const RunnableSearch& found) {
+  if (found.result.ranking.best().empty()) return Ready::Nothing;
+  if (found.nothing_runs) return found.result.at_risk ? Ready::PaperAtRisk : Ready::Paper;
+  return found.result.at_risk ? Ready::AtRisk : Ready::Yes;
+}
+
 RunnableSearch find_on_at_most(const Problem& problem) {
   if (problem.objective == Objective::Memory) return find_runnable(problem);
-  if (divides_well(problem, problem.gpus)) return find_on_halves(problem);
-  // Of each number of GPUs the fastest step alone is asked for, until it is known which number to use.
-  constexpr Extent kFirst{.best_alone = true};
-  Problem one = problem;
-  one.top = 1, one.pareto = false;
-  RunnableSearch found = find_runnable(one, kFirst);
-  bool none = found.result.ranking.best().empty();
-  // A word that does not suit is reported. Too big for a number that divides badly may fit fewer that divide well.
-  if (none && !fixed_words(problem.fixed).empty()) return found;
-  const Seconds all = none ? Seconds() : fastest_step(found);
-  Seconds slowest = none ? Seconds::infinity() : all / (1 + kPriceOfPlainness);
-  bool whole = false;  // is all known of what was found?
-  for (const int gpus :
-       fewer_but_busier(problem, none ? 0 : kNearlyAsBusy * busy_gpus(problem, problem.gpus), kFewerNumbers)) {
-    // What no number divides better than is most often the one to use: a look at its fastest step alone would come
-    // on top.
-    const bool likely = none && divides_well(problem, gpus);
-    Problem fewer = likely ? problem : one;
-    fewer.gpus = gpus;
-    // What may fit takes no place from what fits for certain.
-    RunnableSearch other = none || found.result.at_risk ? find_runnable(fewer, likely ? Extent{.if_any = true} : kFirst)
-                                                        : find_faster(fewer, slowest);
-    if (other.result.ranking.best().empty() || !(fastest_step(other) < slowest)) continue;
-    slowest = fastest_step(other), none = false, whole = likely;
-    found = std::move(other);
-  }
-  if (none) return found;
-  if (whole) return found;
-  Problem chosen = problem;
-  chosen.gpus = found.problem.gpus;
-  found = find_runnable(chosen);
-  if (chosen.gpus < problem.gpus) found.all_gpus = all;
-  return found;
+  return find_from(problem, std::nullopt);
 }
 
 std::vector<RunsOn> frameworks_that_run(const Problem& problem, const Layout& layout) {

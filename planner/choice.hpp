@@ -9,14 +9,20 @@
 
 namespace plan {
 
+/// How near an answer is to one that can be started: a framework runs it, and it fits for certain.
+enum class Ready { Nothing, PaperAtRisk, Paper, AtRisk, Yes };
+
 /// A search, and the problem that it answers: of `--framework any` the one of the framework that was found.
 struct RunnableSearch {
   Problem problem{};
   SearchResult result{};
-  bool nothing_runs = false;  ///< no framework runs any layout that fits: the result is on paper alone
-  std::int64_t judged = 0;    ///< families that all searches together looked into
-  Seconds all_gpus{};         ///< of the fastest step on all GPUs, if `problem` has fewer; 0: nothing divides them
+  bool nothing_runs = false;     ///< no framework runs any layout that fits: the result is on paper alone
+  std::int64_t judged = 0;       ///< families that all searches together looked into
+  Seconds all_gpus{};            ///< of the fastest step on all GPUs, if `problem` has fewer; 0: nothing fits them
+  Ready all_ready = Ready::Yes;  ///< what that was, if `problem` has fewer
 };
+
+[[nodiscard]] Ready ready(const RunnableSearch& found);
 
 /// Searches. Where none of the frameworks whose software the figures are of runs a layout that fits for certain, or
 /// only what fills the memory and starves the GPUs, each of the others is asked with its own software, and the fastest
@@ -28,7 +34,8 @@ struct RunnableSearch {
 [[nodiscard]] RunnableSearch find_faster(const Problem& problem, Seconds slowest,
                                          std::int64_t families = Extent{}.families);
 
-/// The same, on fewer GPUs where those train faster by more than kPriceOfPlainness.
+/// The same, on fewer GPUs where those train faster by more than kPriceOfPlainness, or where all of them have no answer
+/// that can be started and fewer have. Asked for the number that it uses it answers the same.
 [[nodiscard]] RunnableSearch find_on_at_most(const Problem& problem);
 
 /// Frameworks of the whole list that run a layout: their rules hold, and under their own software it fits.

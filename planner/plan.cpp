@@ -150,27 +150,40 @@ void add_switch_note(Plan& plan) {
     plan.notes.push_back({"switched_on", fmt::format("the search turned on `{}`", fmt::join(on, "` and `"))});
 }
 
+/// Why not all GPUs are used.
+std::string why_fewer(const RunnableSearch& found) {
+  const int used = found.problem.gpus;
+  switch (found.all_ready) {
+    case Ready::Nothing: return fmt::format("no layout that fits uses all of them, and {} train", used);
+    case Ready::PaperAtRisk:
+    case Ready::Paper:
+      return fmt::format("no framework runs a layout that fits and uses all of them, and {} train", used);
+    case Ready::AtRisk: return fmt::format("no layout that uses all of them fits for certain, and {} train", used);
+    case Ready::Yes: break;
+  }
+  const Seconds fewer = found.result.ranking.best().front().score.step_time;
+  return fmt::format("the fastest on all of them takes {:.3g} s, {:.0f} % more than on {}", found.all_gpus.value,
+                     100 * (found.all_gpus / fewer - 1), used);
+}
+
 /// Says how many GPUs the plan leaves idle, and what they would bring.
 void add_idle_note(Plan& plan, const Problem& asked, const RunnableSearch& found) {
   plan.idle_gpus = asked.gpus - found.problem.gpus;
   if (plan.idle_gpus == 0) return;
-  const Seconds fewer = found.result.ranking.best().front().score.step_time, all = found.all_gpus;
-  const std::string why = all > Seconds()
-                              ? fmt::format("the fastest on all of them takes {:.3g} s, {:.0f} % more than on {}",
-                                            all.value, 100 * (all / fewer - 1), found.problem.gpus)
-                              : fmt::format("no layout that fits uses all of them, and {} train", found.problem.gpus);
-  plan.notes.push_back({"gpus_idle", fmt::format("{} of {} GPUs stay idle: {}", plan.idle_gpus, asked.gpus, why)});
+  plan.notes.push_back(
+      {"gpus_idle", fmt::format("{} of {} GPUs stay idle: {}", plan.idle_gpus, asked.gpus, why_fewer(found))});
 }
 
 /// Says so where the batch keeps the GPUs from dividing, and the nearest other one would be worth something.
-void add_batch_note(Plan& plan, const Problem& asked, const Stack& stack) {
+void add_batch_note(Plan& plan, const Problem& asked, const RunnableSearch& answer) {
   constexpr double kWorthANote = 0.03;
-  if (asked.objective != Objective::StepTime) return;
+  // With another batch some framework may run the job, which is as fast as that framework is and not as paper.
+  if (asked.objective != Objective::StepTime || answer.nothing_runs) return;
   const std::vector<ChangedJob> near = near_batches(asked);
   if (near.empty()) return;
   Problem other = near.front().problem;
   other.top = 1, other.pareto = false, other.framework = plan.problem.framework;
-  other.training.stack = stack;
+  other.training.stack = answer.problem.training.stack;
   other = with_switches(other, plan.problem.switched);  // like beside like, in one search
   const double tokens = static_cast<double>(other.training.tokens_per_step());
   const Seconds slowest(tokens / plan.fastest->tokens_per_s / (1 + kWorthANote));
@@ -257,7 +270,7 @@ Result<Plan> search(const Problem& problem) {
   plan.fastest = estimate(found.problem, fastest);
   plan.fastest_on_paper = estimate(found.problem, paper);
   add_switch_note(plan);
-  add_batch_note(plan, problem, found.problem.training.stack);
+  add_batch_note(plan, problem, found);
   add_host_note(plan, problem, found);
   add_roomier_note(plan, problem, found);
   for (const auto& [estimated, on] : {std::pair(&plan.best, chosen.switched),

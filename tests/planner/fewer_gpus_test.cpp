@@ -204,6 +204,65 @@ TEST_CASE("adapters under FSDP alone are given or told a number of GPUs that has
   }
 }
 
+TEST_CASE("who asks for the number of GPUs that an answer uses gets the same answer") {
+  std::mt19937 random(20261128);
+  int fewer = 0;
+  for (int i = 0; i < oracle::rounds(40); ++i) {
+    Problem problem = free_problem(random);
+    problem.gpus = 9 + static_cast<int>(random() % 40);
+    const RunnableSearch found = find_on_at_most(problem);
+    if (found.result.ranking.best().empty() || found.problem.gpus == problem.gpus) continue;
+    CAPTURE(i);
+    CAPTURE(problem.gpus);
+    const RunnableSearch same = find_on_at_most(on(problem, found.problem.gpus));
+    CHECK(same.problem.gpus == found.problem.gpus);
+    CHECK(fastest(same.result) == fastest(found.result));
+    REQUIRE(same.result.recommended.has_value());
+    CHECK(same.result.recommended->layout == found.result.recommended->layout);
+    ++fewer;
+  }
+  CHECK(fewer >= oracle::at_least(8));
+}
+
+TEST_CASE("GPUs stay idle where no framework runs a layout on all of them and one runs a layout on fewer") {
+  std::mt19937 random(20261130);
+  int idle = 0, paper = 0;
+  for (int i = 0; i < oracle::rounds(24); ++i) {
+    Problem problem = free_problem(random);
+    problem.framework = Framework::Any;
+    problem.training.stack = stack_on(framework_row(Framework::Any), problem.cluster.gpu);
+    problem.model.embedding_norm = true;  // Megatron and torchtitan build no such model; others divide the batch alone
+    problem.training.global_batch = 1 << (random() % 6);
+    problem.gpus = i % 2 == 0 ? 1 << (2 + random() % 5) : 3 + static_cast<int>(random() % 30);
+    const RunnableSearch found = find_on_at_most(problem);
+    if (found.result.ranking.best().empty()) continue;
+    CAPTURE(i);
+    CAPTURE(problem.gpus);
+    const RunnableSearch all = find_runnable(problem);
+    paper += all.nothing_runs ? 1 : 0;
+    if (!all.nothing_runs) continue;
+    const bool fewer_run = divides_well(problem, problem.gpus)
+                               ? ready(find_runnable(on(problem, problem.gpus / 2))) == Ready::Yes
+                               : ready(find_runnable(on(problem, 2))) == Ready::Yes;
+    if (found.nothing_runs) {
+      CHECK_FALSE(fewer_run);
+      continue;
+    }
+    CHECK(found.problem.gpus < problem.gpus);
+    CHECK(ready(found) == Ready::Yes);
+    CHECK(found.all_ready <= Ready::Paper);
+    ++idle;
+    const auto plan = search(problem);
+    REQUIRE(plan.has_value());
+    CHECK_FALSE(plan->runs_on.empty());
+    CHECK(std::any_of(plan->notes.begin(), plan->notes.end(), [](const Note& note) {
+      return note.code == "gpus_idle" && note.text.find("no framework runs") != std::string::npos;
+    }));
+  }
+  CAPTURE(paper);
+  CHECK(idle >= oracle::at_least(4));
+}
+
 TEST_CASE("what fits some GPUs is found on one more, which divides badly and holds no layout that fits") {
   std::mt19937 random(20261129);
   int kept = 0;
