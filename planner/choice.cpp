@@ -63,7 +63,7 @@ namespace {
 
 /// The job with all that it holds left on the GPUs. The host's time to step the optimizer has no law here, nor has what
 /// copies of activations take from the work beside them: beside layouts that do without, one that offloads would look
-/// faster than it is.
+/// faster than it is, if not by much.
 Problem on_gpus(const Problem& problem) {
   Problem job = problem;
   job.free_switches = static_cast<SwitchMask>(job.free_switches & ~unsigned{kHostSwitches});
@@ -107,20 +107,43 @@ RunnableSearch find_as_stated(const Problem& problem, const Extent& extent) {
 
 }  // namespace
 
+namespace {
+
+Seconds fastest_step(const RunnableSearch& found) { return found.result.ranking.best().front().score.step_time; }
+
+/// What the host would have to hold up before it is worth less than layouts that leave nothing there: the host's own
+/// time to step an optimizer has no law here, and is well below half of a step that starves the GPUs.
+constexpr double kWorthTheHost = 2;
+
+/// The job with what it holds left in host memory, if something fits for certain then and takes `slowest` at most.
+RunnableSearch find_offloaded(const Problem& problem, Extent extent, Seconds slowest) {
+  extent.certain = extent.if_any = true;
+  if (slowest == Seconds::infinity()) return find_as_stated(problem, extent);
+  Extent quick = extent;
+  quick.best_alone = true, quick.slowest = std::min(slowest, extent.slowest);
+  RunnableSearch found = find_as_stated(problem, quick);
+  if (found.result.ranking.best().empty() || extent.best_alone) return found;
+  const std::int64_t judged = found.judged;
+  found = find_as_stated(problem, extent);
+  found.judged += judged;
+  return found;
+}
+
+}  // namespace
+
 RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
   const bool offloads = (problem.free_switches & kHostSwitches) != 0;
   Extent first = extent;
   first.if_any |= offloads;
   RunnableSearch found = find_as_stated(on_gpus(problem), first);
-  if (certain(found.result) && !found.nothing_runs) return found;
-  if (!offloads || found.result.stats.legal == 0) return found;
-  Extent sure = first;
-  sure.certain = true;
-  RunnableSearch offloaded = find_as_stated(problem, sure);
+  const bool answered = certain(found.result) && !found.nothing_runs;
+  if (!offloads || found.result.stats.legal == 0 || (answered && !cramped(found))) return found;
+  const Seconds slowest = answered ? fastest_step(found) / kWorthTheHost : Seconds::infinity();
+  RunnableSearch offloaded = find_offloaded(problem, extent, slowest);
   const std::int64_t judged = found.judged + offloaded.judged;
   if (certain(offloaded.result) && !offloaded.nothing_runs)
     found = std::move(offloaded);
-  else if (!extent.if_any && !extent.best_alone && found.result.ranking.best().empty())
+  else if (!answered && !extent.if_any && !extent.best_alone && found.result.ranking.best().empty())
     found = find_as_stated(on_gpus(problem), extent);  // whoever reports that nothing fits counts what does not
   found.judged = judged;
   return found;
@@ -138,8 +161,6 @@ RunnableSearch find_faster(const Problem& asked, Seconds slowest, std::int64_t f
 }
 
 namespace {
-
-Seconds fastest_step(const RunnableSearch& found) { return found.result.ranking.best().front().score.step_time; }
 
 /// Of each number of GPUs the fastest step alone is asked for, until it is known which number to use.
 constexpr Extent kFirst{.best_alone = true};

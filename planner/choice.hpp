@@ -26,7 +26,9 @@ struct RunnableSearch {
 
 /// Searches. Where none of the frameworks whose software the figures are of runs a layout that fits for certain, or
 /// only what fills the memory and starves the GPUs, each of the others is asked with its own software, and the fastest
-/// answer counts; last comes what nothing runs. `extent` is of each search.
+/// answer counts; last comes what nothing runs. What leaves states or activations to the hosts counts where nothing
+/// else fits for certain, or all else fills the memory, starves the GPUs and takes twice as long. `extent` is of each
+/// search.
 [[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent = {});
 
 /// The fastest layout of find_runnable() alone, if it is no slower than `slowest` seconds and fits for certain; an
