@@ -122,42 +122,70 @@ struct Move {
   int from = -1, to = -1;
 };
 
-/// Tries to move one layer's worth of count from chunk `from` to every chunk on one side of it (`step` 1 or -1). The
-/// layers between shift by one, so each chunk further away changes two chunks.
-void try_side(const PartitionCost& cost, const std::vector<int>& chunk_layers, std::vector<double> ranks, int from,
-              int step, bool v_shaped, Move& best) {
-  const int chunks = static_cast<int>(chunk_layers.size()), pp = static_cast<int>(ranks.size());
-  int boundary = 0;  // first layer behind the chunk (forwards), or its first one (backwards)
-  for (int chunk = 0; chunk < from + (step > 0 ? 1 : 0); ++chunk)
-    boundary += chunk_layers[static_cast<std::size_t>(chunk)];
-  for (int to = from + step; to >= 0 && to < chunks; to += step) {
-    const double layer = cost.layers[static_cast<std::size_t>(step > 0 ? boundary - 1 : boundary)];
-    ranks[static_cast<std::size_t>(rank_of_chunk(to - step, pp, v_shaped))] -= layer;
-    const double fuller = ranks[static_cast<std::size_t>(rank_of_chunk(to, pp, v_shaped))] += layer;
-    // Most moves overload the rank that they reach: the others' sums need no look then.
-    if (!best.balance.below(fuller))
-      if (const Balance tried = balance(ranks); tried.better_than(best.balance)) best = {tried, from, to};
-    boundary += step * chunk_layers[static_cast<std::size_t>(to)];
+/// Looks for the move of one layer's worth of count from a chunk to another that balances best. What all moves read is
+/// kept from one to the next.
+class Mover {
+ public:
+  Mover(const PartitionCost& cost, int pp, int chunks, bool v_shaped) : cost_(cost), pp_(pp) {
+    for (int chunk = 0; chunk < chunks; ++chunk)
+      rank_.push_back(static_cast<std::size_t>(rank_of_chunk(chunk, pp, v_shaped)));
   }
-}
 
-/// Moves one layer's worth of count off a chunk of the costliest rank to the chunk where it helps most;
-/// the layers between shift by one. False if nothing helps.
-bool improve(const PartitionCost& cost, std::vector<int>& chunk_layers, int pp, bool v_shaped) {
-  const int chunks = static_cast<int>(chunk_layers.size());
-  const std::vector<double> ranks = rank_costs(cost, chunk_layers, pp, v_shaped);
-  const Balance now = balance(ranks);
-  Move best{now};
-  for (int from = 0; from < chunks; ++from) {
-    const int keep = from == 0 || from == chunks - 1 ? 0 : 1;
-    if (rank_of_chunk(from, pp, v_shaped) != now.rank || chunk_layers[static_cast<std::size_t>(from)] <= keep) continue;
-    try_side(cost, chunk_layers, ranks, from, -1, v_shaped, best);
-    try_side(cost, chunk_layers, ranks, from, 1, v_shaped, best);
+  /// Moves one layer's worth of count off a chunk of the costliest rank to the chunk where it helps most; the layers
+  /// between shift by one. False if nothing helps.
+  bool improve(std::vector<int>& chunk_layers, bool v_shaped) {
+    const int chunks = static_cast<int>(chunk_layers.size());
+    ranks_ = rank_costs(cost_, chunk_layers, pp_, v_shaped);
+    first_.assign(1, 0);
+    for (const int layers : chunk_layers) first_.push_back(first_.back() + layers);
+    const Balance now = balance(ranks_);
+    best_ = {now};
+    for (int from = 0; from < chunks; ++from) {
+      const int keep = from == 0 || from == chunks - 1 ? 0 : 1;
+      if (rank_[static_cast<std::size_t>(from)] != static_cast<std::size_t>(now.rank) ||
+          chunk_layers[static_cast<std::size_t>(from)] <= keep)
+        continue;
+      try_side(from, -1);
+      try_side(from, 1);
+    }
+    if (best_.from < 0) return false;
+    --chunk_layers[static_cast<std::size_t>(best_.from)], ++chunk_layers[static_cast<std::size_t>(best_.to)];
+    return true;
   }
-  if (best.from < 0) return false;
-  --chunk_layers[static_cast<std::size_t>(best.from)], ++chunk_layers[static_cast<std::size_t>(best.to)];
-  return true;
-}
+
+ private:
+  /// Tries to move to every chunk on one side (`step` 1 or -1). The layers between shift by one, so each chunk further
+  /// away changes two chunks.
+  void try_side(int from, int step) {
+    const int end = step > 0 ? static_cast<int>(rank_.size()) : -1;
+    moved_ = ranks_;
+    for (int to = from + step; to != end; to += step) {
+      // The layer that crosses: the last one before the boundary, or the first one behind it.
+      const int boundary = first_[static_cast<std::size_t>(step > 0 ? to : to + 1)];
+      const double layer = cost_.layers[static_cast<std::size_t>(step > 0 ? boundary - 1 : boundary)];
+      moved_[rank_[static_cast<std::size_t>(to - step)]] -= layer;
+      const double fuller = moved_[rank_[static_cast<std::size_t>(to)]] += layer;
+      // Most moves overload the rank that they reach: the others' sums need no look then.
+      if (!best_.balance.below(fuller)) weigh(from, to);
+    }
+  }
+
+  void weigh(int from, int to) {
+    Balance tried;
+    for (const double cost : moved_) {
+      tried.largest = std::max(tried.largest, cost);
+      tried.squares += cost * cost;
+    }
+    if (tried.better_than(best_.balance)) best_ = {tried, from, to};
+  }
+
+  const PartitionCost& cost_;
+  int pp_;
+  std::vector<std::size_t> rank_{};  ///< by chunk
+  std::vector<int> first_{};         ///< by chunk, its first layer
+  std::vector<double> ranks_{}, moved_{};
+  Move best_{};
+};
 
 }  // namespace
 
@@ -197,7 +225,8 @@ std::vector<int> partition_interleaved(const PartitionCost& cost, int pp, int vp
   std::vector<int> split =
       spread(balanced_counts(layers, mean, cost.embedding, cost.head, pp, v_shaped), pp, vp, v_shaped);
   if (equal) return split;
-  while (improve(cost, split, pp, v_shaped)) {}  // each step is strictly better: this ends
+  Mover mover(cost, pp, pp * vp, v_shaped);
+  while (mover.improve(split, v_shaped)) {}  // each step is strictly better: this ends
   return split;
 }
 
