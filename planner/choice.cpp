@@ -43,17 +43,18 @@ bool answers_better(const RunnableSearch& a, const RunnableSearch& b) {
   return better(a.problem.objective, a.result.ranking.best().front(), b.result.ranking.best().front());
 }
 
-/// Does what fits for certain fill the GPUs' memory and starve them? A framework that holds less may be many times as
-/// fast.
-bool cramped(const RunnableSearch& found) {
-  constexpr double kRoomy = 0.5, kHardlyBusy = 0.2;  // of the memory; MFU
+/// Does what fits for certain fill the GPUs' memory and reach less than that MFU? A framework that holds less, or the
+/// host, may be many times as fast.
+bool cramped(const RunnableSearch& found, double mfu) {
+  constexpr double kRoomy = 0.5;  // of the memory
   const Problem& problem = found.problem;
   if (!certain(found.result) || problem.objective != Objective::StepTime) return false;
   const Candidate& best = found.result.ranking.best().front();
   return best.score.peak > kRoomy * RealBytes(problem.cluster.gpu.memory) &&
-         estimate(problem, best).mfu.model_causal < kHardlyBusy;
+         estimate(problem, best).mfu.model_causal < mfu;
 }
 
+constexpr double kHardlyBusy = 0.2;       ///< MFU below which another framework may be much faster
 constexpr double kNearlyAsBusy = 0.85;    ///< fewer may still train faster: deep pipelines wait longer
 constexpr std::size_t kFewerNumbers = 3;  ///< of GPUs, tried where all of them cannot be kept busy
 
@@ -73,7 +74,7 @@ Problem on_gpus(const Problem& problem) {
 /// Asks each framework whose software the figures are not of, with its own, where no other one answers for certain, or
 /// only with a layout that nobody would launch.
 void ask_others(RunnableSearch& found, const Problem& problem, const Extent& extent) {
-  if (problem.framework != Framework::Any || (certain(found.result) && !cramped(found))) return;
+  if (problem.framework != Framework::Any || (certain(found.result) && !cramped(found, kHardlyBusy))) return;
   const FrameworkMask asked = wanted_frameworks(problem);
   std::int64_t judged = found.judged;
   for (const FrameworkRow& row : frameworks()) {
@@ -137,7 +138,7 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
   first.if_any |= offloads;
   RunnableSearch found = find_as_stated(on_gpus(problem), first);
   const bool answered = certain(found.result) && !found.nothing_runs;
-  if (!offloads || found.result.stats.legal == 0 || (answered && !cramped(found))) return found;
+  if (!offloads || found.result.stats.legal == 0 || (answered && !cramped(found, kStarvedMfu))) return found;
   const Seconds slowest = answered ? fastest_step(found) / kWorthTheHost : Seconds::infinity();
   RunnableSearch offloaded = find_offloaded(problem, extent, slowest);
   const std::int64_t judged = found.judged + offloaded.judged;
@@ -220,11 +221,14 @@ struct FewerGpus {
 };
 
 /// Of a few numbers that may keep more GPUs busy than all that there are, the one that answers best: fewer GPUs have to
-/// be faster by more than plainness is worth, unless what all of them have could not be started.
-FewerGpus find_busier(const Problem& problem, const RunnableSearch& all) {
+/// be faster by more than plainness is worth, unless what all of them have could not be started. `tried` are numbers
+/// that are known not to answer better; those that are tried now join them.
+FewerGpus find_busier(const Problem& problem, const RunnableSearch& all, std::vector<int>& tried) {
   FewerGpus best{all};
   const double busy = ready(all) == Ready::Yes ? kNearlyAsBusy * busy_gpus(problem, problem.gpus) : 0;
   for (const int gpus : fewer_but_busier(problem, busy, kFewerNumbers)) {
+    if (std::find(tried.begin(), tried.end(), gpus) != tried.end()) continue;
+    tried.push_back(gpus);
     const Ready before = ready(best.found);
     // What no number divides better than is most often the one to use: a look at its fastest step alone would come
     // on top.
@@ -244,20 +248,21 @@ FewerGpus find_busier(const Problem& problem, const RunnableSearch& all) {
   return best;
 }
 
-/// `first`: the fastest step on all GPUs, where that is known already.
-RunnableSearch find_from(const Problem& problem, std::optional<RunnableSearch> first) {
+/// The answer on that many GPUs, or on fewer. `first`: the fastest step on all of them, where that is known already;
+/// `tried` as above.
+RunnableSearch find_from(const Problem& problem, std::optional<RunnableSearch> first, std::vector<int> tried) {
   if (divides_well(problem, problem.gpus)) return find_on_halves(problem, find_runnable(problem));
   if (!first) first = find_runnable(with_best_alone(problem, problem.gpus), kFirst);
   // A word that does not suit is reported. Too big for a number that divides badly may fit fewer that divide well.
   if (ready(*first) == Ready::Nothing && !fixed_words(problem.fixed).empty()) return *std::move(first);
-  FewerGpus best = find_busier(problem, *first);
+  FewerGpus best = find_busier(problem, *first, tried);
   if (ready(best.found) == Ready::Nothing) return *std::move(first);
   Problem chosen = problem;
   chosen.gpus = best.found.problem.gpus;
   if (chosen.gpus == problem.gpus) return find_runnable(problem);
   // Who asks for the number that is used gets the same answer: it may be bettered by a smaller one as this was.
   if (best.whole) return on_fewer(find_on_halves(chosen, std::move(best.found)), *first);
-  return on_fewer(find_from(chosen, std::move(best.found)), *first);
+  return on_fewer(find_from(chosen, std::move(best.found), std::move(tried)), *first);
 }
 
 }  // namespace
@@ -270,7 +275,7 @@ Ready ready(const RunnableSearch& found) {
 
 RunnableSearch find_on_at_most(const Problem& problem) {
   if (problem.objective == Objective::Memory) return find_runnable(problem);
-  return find_from(problem, std::nullopt);
+  return find_from(problem, std::nullopt, {});
 }
 
 std::vector<RunsOn> frameworks_that_run(const Problem& problem, const Layout& layout) {
