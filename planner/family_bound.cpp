@@ -155,6 +155,32 @@ FamilySearch::Fate FamilySearch::judge_run(const Layout& run, const ShardingList
   return all ? Fate::Pruned : Fate::Searched;
 }
 
+/// No order of the axes changes the bounds, nor does interleaving larger groups, but for what ranks hold then; and
+/// nothing is plainer than the usual order. Who runs a layout and how it may shard count, too: less of either makes no
+/// bound better, more of them may.
+bool FamilySearch::no_better(const Layout& run, const ShardingList& shardings, const Judged& before) const {
+  if (before.order != run.order && before.order != Layout{}.order) return false;
+  const Pipeline pipeline = pipeline_of(problem_, run);
+  if (before.shardings == nullptr || before.pipeline.schedule != pipeline.schedule ||
+      before.pipeline.vp != pipeline.vp || held(pipeline, run.pp - 1) < held(before.pipeline, run.pp - 1))
+    return false;
+  if (!by_memory_) return (before.runs_on != 0 || run_runs_on_ == 0) && shardings.among(*before.shardings);
+  if ((run_runs_on_ & ~unsigned{before.runs_on}) != 0) return false;
+  return before.shardings == &shardings ||
+         (shardings.all == before.shardings->all &&
+          shardings.runs_on(problem_, run, wanted_) == before.shardings->runs_on(problem_, run, wanted_));
+}
+
+FamilySearch::Fate FamilySearch::judge(const Layout& run, const ShardingList& shardings, const Costed& family,
+                                       std::array<Judged, kAxisOrders>& rejected, RealBytes& least_memory) {
+  for (const Judged& before : rejected)
+    if (no_better(run, shardings, before)) return before.fate;
+  const Fate fate = judge_run(run, shardings, family, least_memory);
+  rejected[static_cast<std::size_t>(run.order)] = {pipeline_of(problem_, run), run.order, run_runs_on_,
+                                                   fate == Fate::Searched ? nullptr : &shardings, fate};
+  return fate;
+}
+
 MemoryModel& FamilySearch::memory_of(const Layout& run) {
   if (!memory_) memory_.emplace(problem_, run);
   return *memory_;

@@ -98,6 +98,24 @@ std::size_t FamilySearch::find_alive(Layout layout, const Table& table, const st
   return alive_.size();
 }
 
+/// Remembers a run of which the GPUs hold nothing, whatever is recomputed and sharded. What nodes hold is no reason:
+/// the order of the axes decides which ranks share one.
+void FamilySearch::note_crowded(const Layout& run, const ShardingList& shardings) {
+  if (!(least_peak_ > capacity_)) return;
+  crowded_ = {run.schedule, run.vp, &shardings, {}};
+  const std::vector<Segment>& holders = evaluator_->placement().holders;
+  for (std::size_t i = 0; i < holders.size(); ++i) crowded_.flights.emplace_back(holders[i].first, flights_[i]);
+}
+
+/// Layers lie where they lay in the other run, and no rank holds fewer micro-batches.
+bool FamilySearch::crowded(const Layout& run, const ShardingList& shardings) const {
+  if (crowded_.shardings == nullptr || crowded_.schedule != run.schedule || crowded_.vp != run.vp) return false;
+  const Pipeline pipeline = pipeline_of(problem_, run);
+  return shardings.among(*crowded_.shardings) &&
+         std::all_of(crowded_.flights.begin(), crowded_.flights.end(),
+                     [&](const auto& other) { return held(pipeline, other.first) >= other.second; });
+}
+
 /// The more layers are recomputed, the less memory they take, if a checkpoint is smaller than what it stands for. Of
 /// the `live` first shardings.
 std::size_t FamilySearch::find_first_fits(Layout layout, const Table& table, const std::vector<Recompute>& recomputes,

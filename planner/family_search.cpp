@@ -37,13 +37,12 @@ void FamilySearch::search_family(const Costed& family) {
   lists_.turn_to(family.layout), prices_.turn_to(family.layout), traffic_.turn_to(family.layout);
   straggling_ = family.bound.waits;
   tables_.clear(), holdings_.clear(), states_.clear(), peaks_.clear();
-  least_activities_.clear(), kept_layers_.reset();
+  least_activities_.clear(), kept_layers_.reset(), crowded_ = {};
   family_runs_on_ = wanted_;
   for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
     if (costs_ != nullptr) family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
   const Fate whole = judge_whole(family);
-  Judged before;
-  Fate fate = Fate::Searched;
+  std::array<Judged, kAxisOrders> rejected;  // the last of each order
   for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome_->tally, inner_)) {
     Layout layout = run_of(problem_, family.layout, run);
     vp_ = run.vp;
@@ -61,17 +60,13 @@ void FamilySearch::search_family(const Costed& family) {
       continue;
     }
     legal_ = true;
-    if (costs_ == nullptr) {  // its states alone are too large, as whoever prices families knows
+    // Its states alone are too large, as whoever prices families knows, or one like it did not fit.
+    if (costs_ == nullptr || (whole == Fate::Searched && crowded(layout, shardings))) {
       too_big(layouts);
       continue;
     }
     RealBytes least;
-    if (whole != Fate::Searched) {
-      fate = whole;
-    } else if (fate == Fate::Searched || !no_better(layout, shardings, before)) {
-      fate = judge_run(layout, shardings, family, least);
-      before = {pipeline_of(problem_, layout), run_runs_on_, &shardings};
-    }
+    const Fate fate = whole != Fate::Searched ? whole : judge(layout, shardings, family, rejected, least);
     if (fate == Fate::TooBig) too_big(layouts);
     if (fate == Fate::Pruned) prune(layouts);
     if (fate != Fate::Searched) continue;
@@ -89,20 +84,6 @@ FamilySearch::Fate FamilySearch::judge_whole(const Costed& family) {
   if (hopeless(family.layout, family.bound.any, {}, family_runs_on_)) return Fate::Pruned;
   if (family.states > capacity_) return Fate::TooBig;
   return hopeless(family.layout, family.bound.any, family.states, family_runs_on_) ? Fate::Pruned : Fate::Searched;
-}
-
-/// No order of the axes changes the bounds, but who runs a layout and how it may shard hang on it, too. Less of either
-/// makes no bound better, more of them may.
-bool FamilySearch::no_better(const Layout& run, const ShardingList& shardings, const Judged& before) const {
-  const Pipeline pipeline = pipeline_of(problem_, run);
-  if (before.shardings == nullptr || before.pipeline.schedule != pipeline.schedule ||
-      before.pipeline.vp != pipeline.vp || before.pipeline.group != pipeline.group)
-    return false;
-  if (!by_memory_) return (before.runs_on != 0 || run_runs_on_ == 0) && shardings.among(*before.shardings);
-  if ((run_runs_on_ & ~unsigned{before.runs_on}) != 0) return false;
-  return before.shardings == &shardings ||
-         (shardings.all == before.shardings->all &&
-          shardings.runs_on(problem_, run, wanted_) == before.shardings->runs_on(problem_, run, wanted_));
 }
 
 /// Where the best alone is asked for, nobody counts what is slower than what was found.
@@ -173,7 +154,7 @@ void FamilySearch::search_run(Layout layout, const ShardingList& shardings, Real
   if (beaten) return prune(layouts);
   Table& table = table_of(layout, shardings);
   start_activities(table, ways);
-  if (find_alive(layout, table, ways.all) == 0) return too_big(layouts);
+  if (find_alive(layout, table, ways.all) == 0) return note_crowded(layout, shardings), too_big(layouts);
   if (beaten_with_traffic(layout, {evaluator_->least_time_of_any(), least_peak_, least_peak_})) return prune(layouts);
   expose_least(shardings.all.size());
   if (drop_beaten(layout, shardings) == 0)

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "planner/enumerate.hpp"
@@ -177,11 +178,20 @@ class FamilySearch {
     double flights = 0;  ///< micro-batches that a rank holds at least
   };
 
-  /// By what a run was judged.
+  /// By what a run was rejected.
   struct Judged {
     Pipeline pipeline{};
+    AxisOrder order{};
     FrameworkMask runs_on = 0;
-    const ShardingList* shardings = nullptr;  ///< none: none was judged yet
+    const ShardingList* shardings = nullptr;  ///< none: none was
+    Fate fate = Fate::Searched;
+  };
+  /// A run of which nothing fits.
+  struct Crowded {
+    Schedule schedule{};
+    int vp = 1;
+    const ShardingList* shardings = nullptr;        ///< none: none was met yet
+    std::vector<std::pair<int, double>> flights{};  ///< ranks, one of each content, with the micro-batches they hold
   };
   /// What a layout takes at least.
   struct Floor {
@@ -194,9 +204,13 @@ class FamilySearch {
   void search_family(const Costed& family);
   /// What becomes of all runs of a family whatever they are.
   Fate judge_whole(const Costed& family);
-  /// Has a run nothing that the one judged before it has not?
+  /// Has a run nothing that the one rejected before it has not?
   bool no_better(const Layout& run, const ShardingList& shardings, const Judged& before) const;
   bool too_slow(const Layout& run, const Costed& family) const;
+  /// What becomes of a run: the same as of one that was rejected and had nothing less. Nothing is known of its least
+  /// memory where that says it.
+  Fate judge(const Layout& run, const ShardingList& shardings, const Costed& family,
+             std::array<Judged, kAxisOrders>& rejected, RealBytes& least_memory);
   Fate judge_run(const Layout& run, const ShardingList& shardings, const Costed& family, RealBytes& least_memory);
   const Recomputes& recomputing_of(const Layout& run);
   /// Sets who runs the layout at hand under this way to recompute.
@@ -229,6 +243,9 @@ class FamilySearch {
   void search_shardings(Layout& layout, Table& table, std::size_t choice, RealBytes least_peak);
   /// Finds the shardings that fit under some recomputation; their number.
   std::size_t find_alive(Layout layout, const Table& table, const std::vector<Recompute>& recomputes);
+  void note_crowded(const Layout& run, const ShardingList& shardings);
+  /// Is this run too big since one like it was?
+  bool crowded(const Layout& run, const ShardingList& shardings) const;
   void expose_least(std::size_t shardings);
   void fastest_first();
   std::size_t drop_beaten(const Layout& layout, const ShardingList& shardings);
@@ -287,6 +304,7 @@ class FamilySearch {
   std::vector<PeaksUnder> peaks_{};
   std::vector<LeastActivity> least_activities_{};  ///< empty: not known yet
   std::optional<KeptLayers> kept_layers_{};
+  Crowded crowded_{};  ///< the last that was met
   /// Of the run that was judged: each of its layouts that may fit takes no less than one of these.
   std::vector<Floor> floors_{};
   std::vector<Score> twins_{};  ///< best of each vp that runs: another layout with the same degrees must beat it
