@@ -179,25 +179,34 @@ RunnableSearch on_fewer(RunnableSearch found, const RunnableSearch& all) {
   return found;
 }
 
-/// Of a number of GPUs of which no framework uses all, half of them as often as it takes until one does: a batch that
-/// has no sequence for each GPU is what keeps frameworks that know data parallelism alone from it.
-RunnableSearch find_halves_that_run(const Problem& problem, RunnableSearch paper) {
+/// Of a number of GPUs of which no framework uses all, a half, a quarter and so on, of which the fastest counts, and of
+/// those as fast but for what plainness is worth the largest: a batch that has no sequence for each GPU is what keeps
+/// frameworks that know data parallelism alone from it. 0: none of them runs.
+int half_that_runs(const Problem& problem) {
+  int best = 0;
+  Seconds slowest = Seconds::infinity();
   for (int gpus = problem.gpus; gpus % 2 == 0;) {
     gpus /= 2;
     const RunnableSearch half =
         find_runnable(with_best_alone(problem, gpus), {.best_alone = true, .certain = true, .if_any = true});
-    if (ready(half) != Ready::Yes) continue;
-    Problem chosen = problem;
-    chosen.gpus = gpus;
-    return on_fewer(find_runnable(chosen), paper);
+    if (ready(half) != Ready::Yes) {
+      if (best > 0) break;  // the rest holds less still
+      continue;
+    }
+    if (!(fastest_step(half) < slowest)) continue;
+    best = gpus, slowest = fastest_step(half) / (1 + kPriceOfPlainness);
   }
-  return paper;
+  return best;
 }
 
 /// Of a number of GPUs that divides well but is too large for the batch: the same on half of them, and half again, as
 /// long as each half is faster by more than plainness is worth.
 RunnableSearch find_on_halves(const Problem& problem, RunnableSearch found) {
-  if (found.nothing_runs) return find_halves_that_run(problem, std::move(found));
+  Problem chosen = problem;
+  if (found.nothing_runs) {
+    chosen.gpus = half_that_runs(problem);
+    return chosen.gpus == 0 ? found : on_fewer(find_on_halves(chosen, find_runnable(chosen)), found);
+  }
   if (ready(found) != Ready::Yes) return found;
   const Candidate& fastest = found.result.ranking.best().front();
   if (estimate(found.problem, fastest).mfu.model_causal >= kStarvedMfu) return found;
@@ -209,7 +218,6 @@ RunnableSearch find_on_halves(const Problem& problem, RunnableSearch found) {
     gpus /= 2, slowest = fastest_step(other) / (1 + kPriceOfPlainness);
   }
   if (gpus == problem.gpus) return found;
-  Problem chosen = problem;
   chosen.gpus = gpus;
   return on_fewer(find_runnable(chosen), found);
 }

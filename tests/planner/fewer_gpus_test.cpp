@@ -251,6 +251,7 @@ TEST_CASE("GPUs stay idle where no framework runs a layout on all of them and on
     CHECK(found.problem.gpus < problem.gpus);
     CHECK(ready(found) == Ready::Yes);
     CHECK(found.all_ready <= Ready::Paper);
+    CHECK(find_on_at_most(on(problem, found.problem.gpus)).problem.gpus == found.problem.gpus);
     ++idle;
     const auto plan = search(problem);
     REQUIRE(plan.has_value());
