@@ -79,7 +79,7 @@ TEST_CASE("a file for other hardware than GPUs says so, in every dialect, and a 
 TEST_CASE("a pipeline of tests is no training, whatever its steps start") {
   const Files files;
   constexpr const char* kSteps[] = {
-      "torchrun --nproc_per_node=8 --nnodes 1 tests/run_all.py",
+      "torchrun --nproc_per_node=8 --nnodes 1 checks/run_all.py",
       "torchrun --nproc_per_node=8 pretrain_gpt.py --num-layers 8 --hidden-size 1024 --micro-batch-size 1",
       "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B trainer.n_gpus_per_node=8",
       "accelerate launch --num_processes 8 train.py --model_name_or_path gpt2 --per_device_train_batch_size 1",
