@@ -8,7 +8,9 @@
 
 #include "formulas/text.hpp"
 #include "formulas/words.hpp"
+#include "presets/hardware.hpp"
 #include "presets/header.hpp"
+#include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
@@ -20,6 +22,14 @@ constexpr auto kBeside = word_list([] {
          "rev a1 ga100 ga102 ga102gl gh100 ad102 ad102gl ad104gl gb202 gb202gl gv100 gv100gl tu104gl";  // lspci's, too
 });
 
+/// Forms in which one GPU is built, and words that makers put into the names of some: of all of them none tells another
+/// GPU.
+constexpr auto kForms = word_list([] { return "pcie nvl sxm sxm2 oam"; });
+constexpr auto kTrade = word_list([] {
+  return "generation server workstation edition tensor core accelerator superchip ampere ada lovelace hopper grace "
+         "blackwell turing volta";
+});
+
 /// A part as it is compared: `80g`, `80gib` and `80` are 80 GB, and an A100, H100 or B200 comes in one form of SXM.
 std::string plain_part(const std::string& part) {
   const std::size_t digits = part.find_first_not_of("0123456789");
@@ -29,18 +39,34 @@ std::string plain_part(const std::string& part) {
   return unit == "g" || unit == "gb" || unit == "gib" ? part.substr(0, digits) : part;
 }
 
+template <class Words>
+bool among(const Words& words, std::string_view one) {
+  return std::find(std::begin(words), std::end(words), one) != std::end(words);
+}
+
+bool is_number(std::string_view text) { return text.find_first_not_of("0123456789") == std::string_view::npos; }
+
+/// Gigabytes of a card: less than the numbers of models, such as 3090.
+bool is_memory(std::string_view part) { return is_number(part) && part.size() <= 3; }
+
+/// What stands between the signs of a name, in small letters; with `turns`, letters and digits apart, too.
+std::vector<std::string> words_of_name(std::string_view name, bool turns = false) {
+  std::vector<std::string> parts(1);
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (const char c : name) {
+    const bool sign = std::isalnum(static_cast<unsigned char>(c)) == 0;
+    const bool turn = turns && !sign && !parts.back().empty() && digit(parts.back().back()) != digit(c);
+    if ((sign && !parts.back().empty()) || turn) parts.emplace_back();
+    if (!sign) parts.back() += lower_case(c);
+  }
+  if (parts.back().empty()) parts.pop_back();
+  return parts;
+}
+
 /// The parts of a name between its signs, in small letters and sorted, without words beside it.
 std::vector<std::string> parts_of(std::string_view name) {
-  std::vector<std::string> parts(1);
-  for (const char c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
-      parts.back() += lower_case(c);
-    else if (!parts.back().empty())
-      parts.emplace_back();
-  }
-  std::erase_if(parts, [](const std::string& part) {
-    return part.empty() || std::find(std::begin(kBeside), std::end(kBeside), part) != std::end(kBeside);
-  });
+  std::vector<std::string> parts = words_of_name(name);
+  std::erase_if(parts, [](const std::string& part) { return among(kBeside, part); });
   for (std::string& part : parts) part = plain_part(part);
   std::sort(parts.begin(), parts.end());
   return parts;
@@ -59,23 +85,57 @@ std::string gpu_of_parts(std::string_view word, const std::vector<PresetEntry>& 
 }
 
 std::vector<std::string> gpus_of_device(std::string_view word, const std::vector<PresetEntry>& entries) {
-  const std::vector<std::string> parts = parts_of(word);
-  std::vector<std::string> found;
-  if (std::any_of(parts.begin(), parts.end(), [](const std::string& part) { return part == "mig" || part == "grid"; }))
-    return found;
-  const auto said = [&](const std::string& device) {
-    const std::string low = lowered(device);
-    const std::size_t digit = low.find_first_of("0123456789");
-    if (digit == std::string::npos) return false;
-    const std::size_t begin = low.find_last_of(" -", digit) + 1;  // `4090` of `RTX 4090`; 0 behind none
-    const std::string model = low.substr(begin, low.find_first_of(" -", digit) - begin);
-    return std::find(parts.begin(), parts.end(), model) != parts.end();
+  const auto bare = [](std::string_view name) {
+    std::vector<std::string> parts = parts_of(name);
+    std::erase_if(parts, [](const std::string& part) { return among(kForms, part) || is_memory(part); });
+    return parts;
   };
+  const std::vector<std::string> wanted = bare(word);
+  std::vector<std::string> found;
+  if (wanted.empty()) return found;
   for (const PresetEntry& entry : entries) {
     const std::vector<std::string> devices = scan_list(entry.text, "devices");
-    if (std::any_of(devices.begin(), devices.end(), said)) found.push_back(entry.name);
+    if (std::any_of(devices.begin(), devices.end(), [&](const std::string& one) { return bare(one) == wanted; }))
+      found.push_back(entry.name);
   }
   return found;
+}
+
+std::string gpu_of_driver(std::string_view word, const std::vector<PresetEntry>& entries, const StoreOptions& options) {
+  const std::string preset = preset_of_device(word, 0, options);
+  const auto entry =
+      std::find_if(entries.begin(), entries.end(), [&](const PresetEntry& one) { return one.name == preset; });
+  if (preset.empty() || entry == entries.end()) return {};
+  std::vector<std::string> known = parts_of(entry->name);
+  for (const std::string& device : scan_list(entry->text, "devices"))
+    for (const std::string& part : parts_of(device)) known.push_back(part);
+  for (const std::string& part : parts_of(word))
+    if (!among(kForms, part) && !among(kTrade, part) && !is_memory(part) && !among(known, part)) return {};
+  return preset;
+}
+
+std::vector<std::string> gpus_holding(std::string_view word, const std::vector<PresetEntry>& entries) {
+  const std::vector<std::string> wanted = words_of_name(word);
+  std::vector<std::string> found;
+  if (wanted.size() < 2) return found;
+  for (const PresetEntry& entry : entries) {
+    const std::vector<std::string> has = words_of_name(entry.name);
+    if (std::all_of(wanted.begin(), wanted.end(), [&](const std::string& part) { return among(has, part); }))
+      found.push_back(entry.name);
+  }
+  return found;
+}
+
+bool slip_of_gpu(std::string_view word, std::string_view name) {
+  constexpr std::size_t kLong = 3;  // letters of a word, such as `gaudi` or `sxm`; fewer are what tells GPUs apart
+  const std::vector<std::string> typed = words_of_name(word, true), meant = words_of_name(name, true);
+  if (typed.size() != meant.size()) return false;
+  for (std::size_t i = 0; i < typed.size(); ++i) {
+    if (typed[i] == meant[i]) continue;
+    const bool words = !is_number(typed[i]) && std::min(typed[i].size(), meant[i].size()) >= kLong;
+    if (!words || edit_distance(typed[i], meant[i], 2) > 1) return false;
+  }
+  return true;
 }
 
 std::vector<std::string> gpus_of_make(std::string_view word, const std::vector<PresetEntry>& entries) {

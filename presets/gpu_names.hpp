@@ -12,9 +12,21 @@ namespace plan {
 /// `instinct-mi300x`. Empty if none has just these parts.
 [[nodiscard]] std::string gpu_of_parts(std::string_view word, const std::vector<PresetEntry>& entries);
 
-/// GPUs whose drivers' name begins as `word` holds it, in whatever form and with whatever memory: all H100s of
-/// `H100 64GB`. None where a word says that it is a part of one.
+/// GPUs that drivers call by `word` but for their form and memory: all H100s of `H100 64GB`, and none of `RTX 4090 D`,
+/// which is another GPU.
 [[nodiscard]] std::vector<std::string> gpus_of_device(std::string_view word, const std::vector<PresetEntry>& entries);
+
+/// The GPU that drivers call so, in words of which each is of its name, its form, its memory or its maker: none of
+/// `RTX PRO 6000 Max-Q`. Empty if there is none.
+[[nodiscard]] std::string gpu_of_driver(std::string_view word, const std::vector<PresetEntry>& entries,
+                                        const StoreOptions& options);
+
+/// GPUs whose preset has all the words of several in its name: rtx-6000-ada and rtx-pro-6000 of `RTX 6000`.
+[[nodiscard]] std::vector<std::string> gpus_holding(std::string_view word, const std::vector<PresetEntry>& entries);
+
+/// Could `word` be a slip of the finger for `name`? Numbers, and the letters that stand for a series, tell GPUs apart:
+/// a B100 is no A100, and an A16 no A10. A slip is in a word of three letters or more.
+[[nodiscard]] bool slip_of_gpu(std::string_view word, std::string_view name);
 
 /// GPUs of an architecture or of a vendor: `hopper`, `amd`.
 [[nodiscard]] std::vector<std::string> gpus_of_make(std::string_view word, const std::vector<PresetEntry>& entries);

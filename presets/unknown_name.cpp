@@ -62,22 +62,13 @@ std::string tells_of(std::string_view name) {
 }
 
 /// The name that is spelt most like `word`; of models, one with the same numbers: a slip is seldom in a version or a
-/// size, and a job for another one is another job. So it is of GPUs whose memory a word states beside their number.
-std::string nearest_of(PresetKind kind, std::string_view word, const Names& names) {
+/// size, and a job for another one is another job. So it is of hardware.
+std::string nearest_of(PresetKind kind, std::string_view word, Names names) {
   const std::string tells = tells_of(word);
-  Names same = names;
-  std::erase_if(same, [&](const std::string& name) { return tells_of(name) != tells; });
-  std::string near = nearest_name(word, same);
-  const bool several = tells.find(' ') < tells.size() - 1;
-  return near.empty() && kind != PresetKind::Model && !several ? nearest_name(word, names) : near;
-}
-
-/// A GPU's name in words that say a letter and a number, as all but a few do: `16` and `pod` are no slips of one.
-bool like_a_gpu(std::string_view word, std::string_view name) {
-  const auto any = [](std::string_view text, bool (*is)(char)) { return std::any_of(text.begin(), text.end(), is); };
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  const auto letter = [](char c) { return lower_case(c) >= 'a' && lower_case(c) <= 'z'; };
-  return any(word, letter) && (any(word, digit) || !any(name, digit));
+  std::erase_if(names, [&](const std::string& name) {
+    return kind == PresetKind::Model ? tells_of(name) != tells : !slip_of_gpu(word, name);
+  });
+  return nearest_name(word, names);
 }
 
 /// The name and all aliases of each.
@@ -93,8 +84,10 @@ Names all_names(const std::vector<PresetEntry>& entries) {
 /// What a word that is no GPU's preset may mean: the preset of a device, one of several, or those of its maker.
 Names about_gpu(std::string_view word, const std::vector<PresetEntry>& entries, const StoreOptions& options) {
   Names help;
-  const std::string parts = gpu_of_parts(word, entries), sheet = preset_of_device(word, 0, options);
-  const Names stem = gpus_of_stem(word, entries), holding = names_with(word, entries);
+  const std::string parts = gpu_of_parts(word, entries), sheet = gpu_of_driver(word, entries, options);
+  const Names stem = gpus_of_stem(word, entries);
+  Names holding = names_with(word, entries);
+  if (holding.empty() && sheet.empty() && parts.empty()) holding = gpus_holding(word, entries);
   std::string near = parts == sheet ? "" : parts;  // a driver's name is said to be one
   if (parts.empty() && machines_called(word).empty() && stem.size() < 2)
     near = nearest_of(PresetKind::Gpu, word, all_names(entries));
@@ -105,7 +98,7 @@ Names about_gpu(std::string_view word, const std::vector<PresetEntry>& entries, 
     help.push_back(fmt::format("that is one of `{}`: write which", fmt::join(stem, "`, `")));
   else if (!same.empty())
     help.push_back(fmt::format("of that name, in another form or with other memory: `{}`", fmt::join(same, "`, `")));
-  else if (!near.empty() && like_a_gpu(word, near))
+  else if (!near.empty())
     help.push_back(fmt::format("a GPU with a similar name exists: `{}`", near));
   else if (!sheet.empty())
     help.push_back(fmt::format("drivers give that name to `{}`", sheet));
@@ -139,11 +132,12 @@ Names about_cluster(std::string_view word, const std::vector<PresetEntry>& entri
   if (!holding.empty())
     help.push_back(fmt::format("with `{}` in its name: {}", word, fmt::join(holding, ", ")));
   else if (const std::string near = nearest_of(PresetKind::Cluster, word, all_names(entries));
-           !near.empty() && like_a_gpu(word, near) && machines_called(word).empty())
+           !near.empty() && machines_called(word).empty())
     help.push_back(fmt::format("a cluster with a similar name exists: `{}`", near));
   if (find_entry(PresetKind::Gpu, word, options)) return help;
-  std::string gpu = gpu_of_parts(word, list_presets(PresetKind::Gpu, options));
-  if (gpu.empty()) gpu = preset_of_device(word, 0, options);
+  const std::vector<PresetEntry> gpus = list_presets(PresetKind::Gpu, options);
+  std::string gpu = gpu_of_parts(word, gpus);
+  if (gpu.empty()) gpu = gpu_of_driver(word, gpus, options);
   if (!gpu.empty() && help.empty()) help.push_back(fmt::format("that is a GPU: write `--gpu {}`", gpu));
   return help;
 }
@@ -169,7 +163,9 @@ Error unknown_name(PresetKind kind, std::string_view word, const StoreOptions& o
           fmt::format("`{}` is a {}: write `{} {}`", shown, words_of(other).noun, words_of(other).flag, entry->name));
   if (std::string said = about_machines(word); !said.empty() && kind != PresetKind::Model)
     error.help.push_back(std::move(said));
-  error.help.push_back(fmt::format("list all with `plan list {}`, or give a file: {} ./mine.yaml", w.folder, w.flag));
+  const std::string_view form = kind == PresetKind::Gpu ? " in the form that `plan show gpu h100-sxm` prints" : "";
+  error.help.push_back(
+      fmt::format("list all with `plan list {}`, or give a file{}: {} ./mine.yaml", w.folder, form, w.flag));
   return error;
 }
 

@@ -13,6 +13,7 @@
 #include "presets/entries.hpp"
 #include "presets/gpu_names.hpp"
 #include "presets/hardware.hpp"
+#include "presets/header.hpp"
 #include "presets/machines.hpp"
 #include "presets/yaml.hpp"
 
@@ -25,7 +26,8 @@ struct TpuType {
   int cores;  ///< of a chip, where it counts those
 };
 constexpr TpuType kTpuTypes[] = {{"v3", "tpu-v3", 2},         {"v4", "tpu-v4", 2},   {"v5p", "tpu-v5p", 2},
-                                 {"v5litepod", "tpu-v5e", 1}, {"v5e", "tpu-v5e", 1}, {"v6e", "tpu-v6e", 1}};
+                                 {"v5litepod", "tpu-v5e", 1}, {"v5e", "tpu-v5e", 1}, {"v6e", "tpu-v6e", 1},
+                                 {"7x", "tpu-v7", 2}};  // tpu7x-8 is a slice of 2x2x1 chips
 
 constexpr std::string_view kDigits = "0123456789", kBetween = " x*:\t";
 
@@ -79,14 +81,24 @@ std::string_view without_noun(std::string_view kind) {
   return noun ? trim(kind.substr(0, blank)) : kind;
 }
 
+/// A plural without its `s`; not of a name that is another GPU's, as V100S is.
+std::string_view without_plural(std::string_view kind, const StoreOptions& store) {
+  if (!kind.ends_with('s')) return kind;
+  for (const PresetEntry& entry : list_presets(PresetKind::Gpu, store))
+    for (const std::string& other : scan_list(entry.text, "other_devices"))
+      if (alike(other, kind)) return kind;
+  return kind.substr(0, kind.size() - 1);
+}
+
 /// A kind as a report has it: with a noun behind it, in the plural, or as drivers call it.
 std::string bare_kind(std::string_view kind, const StoreOptions& store) {
   std::string bare(without_noun(kind));
   if (!gpu_called(bare, store).empty()) return bare;
-  if (bare.ends_with('s') && !gpu_called(bare.substr(0, bare.size() - 1), store).empty())
-    return bare.substr(0, bare.size() - 1);
-  if (std::string parts = gpu_of_parts(bare, list_presets(PresetKind::Gpu, store)); !parts.empty()) return parts;
-  const std::string device = preset_of_device(bare, 0, store);
+  if (const std::string_view one = without_plural(bare, store); !gpu_called(one, store).empty())
+    return std::string(one);
+  const std::vector<PresetEntry> entries = list_presets(PresetKind::Gpu, store);
+  if (std::string parts = gpu_of_parts(bare, entries); !parts.empty()) return parts;
+  const std::string device = gpu_of_driver(bare, entries, store);
   return device.empty() ? bare : device;
 }
 
@@ -115,11 +127,10 @@ std::optional<CountedGpus> nodes_of(std::int64_t nodes, std::string_view kind, c
 std::optional<CountedGpus> known(std::int64_t gpus, std::string_view kind, const StoreOptions& store,
                                  bool plain = true) {
   if (kind.empty() || gpus > kMostRanks) return std::nullopt;
-  for (std::string_view bare = without_noun(kind); !bare.empty(); bare.remove_suffix(1)) {
-    if (const std::string name = gpu_called(bare, store); !name.empty())
+  const std::string_view bare = without_noun(kind);
+  for (const std::string_view one : {bare, without_plural(bare, store)})
+    if (const std::string name = gpu_called(one, store); !name.empty())
       return CountedGpus{static_cast<int>(gpus), name};
-    if (!bare.ends_with('s')) break;  // of `h100s`
-  }
   if (auto nodes = nodes_of(gpus, kind, store)) return nodes;
   if (const CloudMachine machine = machine_called(kind); machine.gpus > 0) {  // its name may hold that of its GPU
     if (gpus * machine.gpus > kMostRanks) return std::nullopt;
@@ -237,6 +248,9 @@ std::optional<WordedCount> worded_count(std::string_view word, std::string_view 
   if (among_words(kUncounted, low)) return WordedCount{};
   const std::string_view sign = "\u00d7";
   for (std::size_t at = 0; (at = low.find(sign)) != std::string::npos;) low.replace(at, sign.size(), "x");
+  if (const std::size_t tpu = low.find("tpu");
+      tpu != std::string::npos && tpu + 3 < low.size() && kDigits.find(low[tpu + 3]) != std::string_view::npos)
+    return std::nullopt;  // `tpu7x-8` is a type
   std::vector<std::int64_t> numbers;
   bool links = false, gpus = false, nodes = false, of_one = false;
   for (const std::string& token : tokens_of(low)) {
@@ -288,6 +302,17 @@ Error refused_count(std::string_view key, std::string_view word, const CountedGp
                                 machine_called(meant.machine).gpus, meant.kind);
   error.help = {kind_alone ? fmt::format("write `{}{}`", file ? "gpu: " : "--gpu ", meant.kind)
                            : fmt::format("write `{}{}x{}`", file ? "gpus: " : "--gpus ", meant.gpus, meant.kind)};
+  return error;
+}
+
+Error refused_number(std::string_view word, bool file) {
+  Error error = read_count("--gpus", word, 1, kMostRanks).error().front();
+  const bool letters =
+      std::any_of(word.begin(), word.end(), [](char c) { return lower_case(c) >= 'a' && lower_case(c) <= 'z'; });
+  if (!letters || !error.help.empty()) return error;
+  if (const std::string machine = about_machines(word); !machine.empty()) error.help.push_back(machine);
+  error.help.push_back(fmt::format("write how many GPUs of which kind, as `{}`: `plan list gpus` lists the kinds",
+                                   file ? "gpus: 8xh100-sxm" : "--gpus 8xh100-sxm"));
   return error;
 }
 

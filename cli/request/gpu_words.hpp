@@ -42,6 +42,9 @@ struct WordedCount {
 /// That `--gpus` does not take it, and what to write instead.
 [[nodiscard]] Error refused_words(std::string_view word, const WordedCount& meant, bool file);
 
+/// That `--gpus` takes no such word, which names no GPU that is known.
+[[nodiscard]] Error refused_number(std::string_view word, bool file);
+
 /// That `--key` does not take such a word, and what to write instead, in a file where `file`. `kind_alone`: the number
 /// is given by a word of its own.
 [[nodiscard]] Error refused_count(std::string_view key, std::string_view word, const CountedGpus& meant,

@@ -251,8 +251,10 @@ void read_gpus(Reading& reading, const StoreOptions& store) {
   const Word* word = reading.asked.find("gpus");
   if (word == nullptr || take_worded(reading, *word, store)) return;
   if (!names_pools(word->text)) {
-    if (!read_count("--gpus", word->text, 1, kMostRanks) && take_counted(reading, "gpus", *word, store)) return;
-    return reading.count("gpus", "--gpus", &Request::gpus, kMostRanks);
+    if (read_count("--gpus", word->text, 1, kMostRanks))
+      return reading.count("gpus", "--gpus", &Request::gpus, kMostRanks);
+    if (take_counted(reading, "gpus", *word, store)) return;
+    return reading.refuse("gpus", *word, {refused_number(word->text, !word->place.file.empty())});
   }
   for (const char* key : {"gpu", "cluster", "profile"})
     if (reading.asked.find(key) != nullptr)

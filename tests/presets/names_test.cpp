@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -76,6 +77,138 @@ TEST_CASE("a checkpoint in a format to serve it has the layers of the one that w
         CHECK(model->exact == std::any_of(entry.aliases.begin(), entry.aliases.end(), is));
       }
     }
+}
+
+TEST_CASE("a GPU without a preset is neither taken for another nor answered with one") {
+  const auto advice = [](const std::string& name) {
+    const auto gpu = load_gpu(name, StoreOptions{});
+    REQUIRE_FALSE(gpu.has_value());
+    REQUIRE(gpu.error().size() == 1);
+    std::string all;
+    for (const std::string& help : gpu.error().front().help) all += help + "\n";
+    return all;
+  };
+  for (const char* name : {"Quadro RTX 6000",
+                           "Quadro RTX 8000",
+                           "Quadro RTX 5000",
+                           "RTX A4000",
+                           "RTX A4500",
+                           "RTX A5500",
+                           "RTX 4000 Ada",
+                           "RTX 5000 Ada",
+                           "RTX 5880 Ada",
+                           "RTX PRO 4500 Blackwell",
+                           "RTX PRO 5000",
+                           "RTX PRO 6000 Max-Q",
+                           "B100",
+                           "b100-sxm",
+                           "L20",
+                           "L2",
+                           "L40G",
+                           "A16",
+                           "A2",
+                           "A30X",
+                           "A100X",
+                           "A10M",
+                           "H20-3e",
+                           "GB10",
+                           "DGX Spark",
+                           "GB200-NVL36",
+                           "GB200 NVL4",
+                           "VR200",
+                           "R100",
+                           "T4G",
+                           "P100",
+                           "P40",
+                           "P4",
+                           "K80",
+                           "M60",
+                           "B40",
+                           "V100S",
+                           "Titan V",
+                           "Titan RTX",
+                           "RTX 2080 Ti",
+                           "RTX 3060",
+                           "RTX 3080",
+                           "RTX 3090 Ti",
+                           "RTX 4070",
+                           "RTX 4080 SUPER",
+                           "RTX 4090 D",
+                           "RTX 4090D",
+                           "RTX 4090 Laptop GPU",
+                           "RTX 5080",
+                           "RTX 5090 D",
+                           "RTX 5090 Laptop GPU",
+                           "GTX 1080 Ti",
+                           "MI50",
+                           "MI60",
+                           "MI100",
+                           "MI300A",
+                           "MI308X",
+                           "MI350P",
+                           "MI400",
+                           "MI450",
+                           "MI455X",
+                           "Gaudi",
+                           "Gaudi1",
+                           "gaudi3-pcie",
+                           "TPU v2",
+                           "tpu-v8",
+                           "Trainium",
+                           "Trainium1",
+                           "trainium3",
+                           "trn3",
+                           "Inferentia2",
+                           "Ascend 910B",
+                           "MLU370",
+                           "Max 1550",
+                           "Arc A770",
+                           "Apple M4",
+                           "Jetson Thor",
+                           "WSE-3",
+                           "A100-custom",
+                           "rtx6000",
+                           "ada6000"}) {
+    CAPTURE(std::string(name));
+    const std::string said = advice(name);
+    for (const char* taken : {"similar name", "drivers give", "of that name, in another form"})
+      CHECK_MESSAGE(said.find(taken) == std::string::npos, said);
+    CHECK(said.find("plan show gpu h100-sxm") != std::string::npos);  // how to write its file
+  }
+  CHECK(advice("RTX 6000").find("in its name: rtx-6000-ada, rtx-pro-6000") != std::string::npos);
+  CHECK(advice("h100-smx").find("similar name exists: `h100-sxm`") != std::string::npos);
+  CHECK(advice("trainum2").find("similar name exists: `trainium2`") != std::string::npos);
+  CHECK(advice("a800-40gb").find("in another form or with other memory: `a800-sxm-80gb`") != std::string::npos);
+}
+
+TEST_CASE("another number or another letter beside it is another GPU, whichever preset it is near") {
+  for (const PresetEntry& entry : list_presets(PresetKind::Gpu, StoreOptions{}))
+    for (std::size_t at = 0; at < entry.name.size(); ++at)
+      for (const char c : {'0', '1', '5', '9', 'x', 's', 'b'}) {
+        const bool digit = std::isdigit(static_cast<unsigned char>(entry.name[at])) != 0;
+        const bool beside =
+            (at > 0 && std::isdigit(static_cast<unsigned char>(entry.name[at - 1])) != 0) ||
+            (at + 1 < entry.name.size() && std::isdigit(static_cast<unsigned char>(entry.name[at + 1])));
+        if (entry.name[at] == '-' || entry.name[at] == c || (!digit && !beside)) continue;
+        std::string typed = entry.name;
+        typed[at] = c;
+        const auto gpu = load_gpu(typed, StoreOptions{});
+        if (gpu) continue;  // another preset
+        CAPTURE(typed);
+        for (const std::string& help : gpu.error().front().help) {
+          const std::size_t near = help.find("similar name exists: `");
+          if (near == std::string::npos) continue;
+          const std::string name = help.substr(near + 22, help.find('`', near + 22) - near - 22);
+          const auto numbers = [](const std::string& text) {
+            std::string all;
+            for (const char one : text) all += std::isdigit(static_cast<unsigned char>(one)) != 0 ? one : ' ';
+            all.erase(std::unique(all.begin(), all.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
+                      all.end());
+            return std::string(trim(all));
+          };
+          CHECK_MESSAGE(numbers(name) == numbers(typed), name);
+        }
+      }
 }
 
 TEST_CASE("a model of another kind is suggested for none") {
