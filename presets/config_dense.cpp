@@ -115,6 +115,19 @@ void build_falcon(JsonConfig& c, ModelBuilder& out) {
   add_gpt_layers(c, out, layer, c.size_or({"ffn_hidden_size"}, 4 * m.hidden, 1, 1e7));
 }
 
+/// Keys and values of MPT: one for all heads, one for each group of them, or one for each head.
+void read_mpt_keys(JsonConfig& attention, AttentionShape& a) {
+  const std::string type = attention.text_or("attn_type", "multihead_attention");
+  const bool one = type == "multiquery_attention", grouped = type == "grouped_query_attention";
+  if (!one && !grouped && type != "multihead_attention")
+    attention.error("attn_type", "bad_value", "`attn_type` is no attention of this family",
+                    {"its attentions are multihead_attention, multiquery_attention, grouped_query_attention"});
+  const std::int64_t stated = attention.size_or({"kv_n_heads"}, one ? 1 : a.heads, 1, 1e5);
+  if (!grouped && attention.has("attn_type") && stated != (one ? 1 : a.heads))
+    attention.error("kv_n_heads", "conflict", "`attn_type` and `kv_n_heads` make different numbers of keys");
+  a.kv_heads = stated;
+}
+
 void build_mpt(JsonConfig& c, ModelBuilder& out) {
   Model& m = out.model;
   read_common(c, m, true);
@@ -123,7 +136,8 @@ void build_mpt(JsonConfig& c, ModelBuilder& out) {
   if (c.flag_or("learned_pos_emb", true) && !attention.flag_or("alibi", false)) m.positions = c.size({"max_seq_len"});
   Layer layer;
   layer.attention = read_heads(c, m.hidden);
-  layer.attention.kv_heads = attention.size_or({"kv_n_heads"}, layer.attention.heads, 1, 1e5);
+  read_mpt_keys(attention, layer.attention);
+  read_dropout(attention, m);
   layer.attention.qkv_bias = layer.attention.out_bias = layer.dense.bias = m.norm_bias;
   c.take(attention);
   add_gpt_layers(c, out, layer, c.size_or({"expansion_ratio"}, 4, 1, 64) * m.hidden);

@@ -35,8 +35,13 @@ bool is_mixture(JsonConfig& c, std::int64_t i, std::int64_t dense) {
   const std::int64_t first = c.size_or({"first_k_dense_replace"}, dense, 0, 1e4);
   const std::int64_t every = c.size_or({"moe_layer_freq"}, 1, 1, 1e4);
   const std::vector<std::string> types = c.layers("mlp_layer_types", read_depth(c), {"dense", "sparse"});
-  if (static_cast<std::size_t>(i) < types.size()) return types[static_cast<std::size_t>(i)] != "dense";
-  return i >= first && i % every == 0;
+  const bool counted = i >= first && i % every == 0;
+  if (static_cast<std::size_t>(i) >= types.size()) return counted;
+  const bool listed = types[static_cast<std::size_t>(i)] != "dense";
+  if (listed != counted && (c.has("first_k_dense_replace") || c.has("moe_layer_freq")))
+    c.error("mlp_layer_types", "conflict",
+            "`mlp_layer_types` makes mixtures of other layers than `first_k_dense_replace` and `moe_layer_freq`");
+  return listed;
 }
 
 MoeShape read_deepseek_experts(JsonConfig& c) {
@@ -108,7 +113,7 @@ void build_dbrx(JsonConfig& c, ModelBuilder& out) {
   read_common(c, m, false);
   m.norm = Norm::Layer;
   m.norm_bias = false;
-  JsonConfig attention = c.object("attn_config"), ffn = c.object("ffn_config");
+  JsonConfig attention = c.object("attn_config"), ffn = c.object("ffn_config", true);
   Layer layer;
   layer.attention = read_heads(c, m.hidden);
   layer.attention.kv_heads = attention.size_or({"kv_n_heads"}, layer.attention.heads, 1, 1e5);
@@ -116,6 +121,7 @@ void build_dbrx(JsonConfig& c, ModelBuilder& out) {
   moe.experts = ffn.size({"moe_num_experts"}, 1, 1e5);
   moe.top_k = ffn.size({"moe_top_k"}, 1, 1e5);
   moe.expert_width = ffn.size({"ffn_hidden_size"}, 1, 1e7);
+  read_dropout(attention, m);
   c.take(attention);
   c.take(ffn);
   for (std::int64_t i = read_depth(c); i > 0; --i) out.add(moe_of(layer, moe));

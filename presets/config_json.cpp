@@ -135,13 +135,24 @@ void unknown_family(JsonConfig& config, std::string_view key, const std::string&
                std::move(help));
 }
 
+/// The name of a config's file, or of its folder where that is one of a checkpoint: in a cache of the Hub, whose
+/// folders are `models--OWNER--NAME/snapshots/COMMIT`, that of the repository.
+std::string name_of_file(const std::string& file) {
+  std::error_code none;
+  const std::filesystem::path path = std::filesystem::absolute(file, none).lexically_normal();
+  if (path.filename() != "config.json") return path.stem().string();
+  const std::filesystem::path folder = path.parent_path(), above = folder.parent_path();
+  if (above.filename() != "snapshots") return folder.filename().string();
+  const std::string repository = above.parent_path().filename().string();
+  const std::size_t name = repository.rfind("--");
+  return name == std::string::npos ? repository : repository.substr(name + 2);
+}
+
 /// Repository name without its owner, as far as the config or the folder tells.
 std::string name_of(JsonConfig& root, const std::string& file) {
   std::string name = root.text_or("_name_or_path", "");
-  if (name.empty() || name.starts_with('/') || name.starts_with('.')) {
-    const std::filesystem::path path = std::filesystem::path(file);
-    name = path.filename() == "config.json" ? path.parent_path().filename().string() : path.stem().string();
-  }
+  while (name.ends_with('/')) name.pop_back();
+  if (name.empty() || name.starts_with('/') || name.starts_with('.')) name = name_of_file(file);
   name = std::string(base_name(name));
   for (char& c : name)
     if (std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._").find(c) ==
@@ -160,6 +171,18 @@ std::string language_model(nlohmann::json& root) {
     return key;
   }
   return {};
+}
+
+/// A class of transformers whose head is another than that of a language model: it has no matrix of the vocabulary.
+void judge_head(JsonConfig& root) {
+  for (const std::string& name : root.words("architectures"))
+    for (const char* head : {"ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering",
+                             "ForMaskedLM", "ForMultipleChoice"})
+      if (name.ends_with(head))
+        root.error(
+            "architectures", "unsupported",
+            fmt::format("`{}` has another head than a language model's, which is not modelled", yaml::printable(name)),
+            {"leave `architectures` out to plan for the language model of these layers"});
 }
 
 /// Transformers looks the activation up by name, and stops at one that it does
@@ -225,12 +248,15 @@ Result<Model> read_config_json(const std::string& text, const std::string& file,
   const ModelFamily* family = find_family(type);
   if (family != nullptr) {
     family->build(config, out);
+    read_dropout(config, out.model);
     if (keys == KeysOf::Checkpoint) judge_shapes(config);
   } else if (!type.empty()) {
     unknown_family(root, "model_type", type);
   }
-  const std::int64_t positions = config.size_or({"max_position_embeddings", "n_positions"}, 4096, 1, 1e8);
+  const std::int64_t longest = config.size_or({"max_seq_len"}, 4096, 1, 1e8);  // MPT's name of it
+  const std::int64_t positions = config.size_or({"max_position_embeddings", "n_positions"}, longest, 1, 1e8);
   judge_activation(config);
+  judge_head(root);
   if (family != nullptr && keys == KeysOf::Checkpoint) judge_spelling(config);
   root.take(config);
   if (!root.errors().empty()) return fail(root.errors());

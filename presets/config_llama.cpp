@@ -53,7 +53,8 @@ std::vector<std::int64_t> read_windows(JsonConfig& c, std::int64_t depth, const 
 void read_biases(JsonConfig& c, Layer& layer, const LlamaLike& family) {
   AttentionShape& a = layer.attention;
   const bool all = c.flag_or("use_bias", c.flag_or("bias", false));
-  const bool bias = c.flag_or("attention_bias", all || family.attention_bias);
+  const bool said = c.has("use_bias") || c.has("bias");
+  const bool bias = c.flag_or("attention_bias", said ? all : family.attention_bias);
   a.qkv_bias = family.qkv_bias || c.flag_or("qkv_bias", bias);
   a.out_bias = c.flag_or("attention_out_bias", bias && family.bias_on_out);
   layer.dense.bias = c.flag_or("mlp_bias", all && family.bias_everywhere);
@@ -86,7 +87,7 @@ void build_ministral3(JsonConfig& c, ModelBuilder& out) {
 void build_phi3(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {.windows = Windows::Always}); }
 void build_internlm(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {.attention_bias = true}); }
 /// InternLM2 calls its biases `bias`, true where it is absent.
-void build_internlm2(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {.attention_bias = !c.has("bias")}); }
+void build_internlm2(JsonConfig& c, ModelBuilder& out) { build_llama_like(c, out, {.attention_bias = true}); }
 void build_internlm3(JsonConfig& c, ModelBuilder& out) {
   build_llama_like(c, out, {.bias_everywhere = true, .head_dim = 128});
 }

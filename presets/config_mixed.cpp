@@ -51,6 +51,7 @@ void build_qwen3_next(JsonConfig& c, ModelBuilder& out) {
 LatentShape read_latent_shape(JsonConfig& c) {
   LatentShape a;
   a.heads = c.size({"num_attention_heads"}, 1, 1e5);
+  static_cast<void>(c.size_or({"num_key_value_heads"}, a.heads, 1, 1e5));  // of no meaning: each head has its own
   a.q_rank = c.size_or({"q_lora_rank"}, 0, 0, 1e6);
   a.kv_rank = c.size({"kv_lora_rank"}, 1, 1e6);
   a.nope_dim = c.size({"qk_nope_head_dim"}, 0, 1e5);
@@ -62,6 +63,16 @@ LatentShape read_latent_shape(JsonConfig& c) {
   return a;
 }
 
+/// How DeepSeek's routers choose experts: by score, by groups of them, or by a score with a bias.
+std::string read_topk_method(JsonConfig& c) {
+  const std::string method = c.text_or("topk_method", "");
+  if (!method.empty() && method != "greedy" && method != "group_limited_greedy" && method != "noaux_tc")
+    c.error("topk_method", "bad_value",
+            fmt::format("`topk_method` is `{}`, a choice of experts that is not known", yaml::printable(method)),
+            {"known are greedy, group_limited_greedy, noaux_tc"});
+  return method;
+}
+
 /// DeepSeek-V2, V3, V3.2, Kimi K2, Moonlight, GLM-4.7-Flash, GLM-5, Mistral Small 4.
 void build_latent(JsonConfig& c, ModelBuilder& out) {
   read_common(c, out.model, false);
@@ -70,7 +81,7 @@ void build_latent(JsonConfig& c, ModelBuilder& out) {
   layer.latent = read_latent_shape(c);
   MoeShape moe = read_deepseek_experts(c);
   const std::string type = c.text_or("model_type", "");
-  moe.score_bias = c.text_or("topk_method", "") == "noaux_tc" || type == "glm4_moe_lite";
+  moe.score_bias = read_topk_method(c) == "noaux_tc" || type == "glm4_moe_lite";
   const std::int64_t depth = read_depth(c), width = c.size({"intermediate_size"}, 1, 1e7);
   const bool lite = type == "glm4_moe_lite",
              three = type == "deepseek_v3" || type == "deepseek_v32" || type == "glm_moe_dsa";

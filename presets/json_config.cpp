@@ -69,9 +69,6 @@ std::int64_t JsonConfig::size_or(Keys keys, std::int64_t assumed, double least, 
   for (const std::string_view key : keys) {
     const nlohmann::json* value = find(key);
     if (value == nullptr) continue;
-    for (const std::string_view other : keys)  // two names of one number must agree
-      if (has(other) && *find(other) != *value)
-        error(other, "conflict", fmt::format("`{}` and `{}` are two names of one number, and differ", key, other));
     if (!value->is_number() || value->get<double>() != std::floor(value->get<double>())) {
       error(key, "bad_value", fmt::format("`{}` is not a whole number", key));
       return std::max<std::int64_t>(1, assumed);
@@ -81,6 +78,9 @@ std::int64_t JsonConfig::size_or(Keys keys, std::int64_t assumed, double least, 
       error(key, "out_of_range", fmt::format("`{}` is out of range: {:g} to {:g} make sense", key, least, most));
       return std::max<std::int64_t>(1, assumed);
     }
+    for (const std::string_view other : keys)  // two names of one number must agree
+      if (has(other) && *find(other) != *value)
+        error(other, "conflict", fmt::format("`{}` and `{}` are two names of one number, and differ", key, other));
     return static_cast<std::int64_t>(number);
   }
   return assumed;
@@ -92,6 +92,13 @@ double JsonConfig::number_or(std::string_view key, double assumed) {
   if (value->is_number()) return value->get<double>();
   error(key, "bad_value", fmt::format("`{}` is not a number", key));
   return assumed;
+}
+
+double JsonConfig::share(std::string_view key) {
+  const double value = number_or(key, 0);
+  if (value >= 0 && value <= 1) return value;
+  error(key, "out_of_range", fmt::format("`{}` is out of range: 0 to 1 make sense", key));
+  return 0;
 }
 
 bool JsonConfig::flag_or(std::string_view key, bool assumed) {
@@ -136,7 +143,7 @@ std::vector<std::int64_t> JsonConfig::sizes(std::string_view key) {
 
 std::vector<std::string> JsonConfig::layers(std::string_view key, std::int64_t depth, Keys known) {
   std::vector<std::string> out = words(key);
-  if (!out.empty() && static_cast<std::int64_t>(out.size()) != depth)
+  if (!out.empty() && static_cast<std::int64_t>(out.size()) != depth && errors_.empty())  // else the depth may be wrong
     error(key, "bad_value", fmt::format("`{}` names {} layers of {}", key, out.size(), depth));
   for (const std::string& word : out)
     if (std::find(known.begin(), known.end(), word) == known.end())
@@ -146,12 +153,14 @@ std::vector<std::string> JsonConfig::layers(std::string_view key, std::int64_t d
   return out;
 }
 
-JsonConfig JsonConfig::object(std::string_view key) {
+JsonConfig JsonConfig::object(std::string_view key, bool required) {
   const nlohmann::json* value = find(key);
   const std::size_t at = value == nullptr ? std::string_view::npos : find_key(text_, key);
   if (value != nullptr && !value->is_object()) error(key, "bad_value", fmt::format("`{}` is not an object", key));
+  if (value == nullptr && required) error("", "missing_key", fmt::format("`{}` is missing", key));
   JsonConfig nested(value != nullptr && value->is_object() ? *value : empty_object(), text_, file_);
   nested.line_ = line_;
+  nested.mute_ = mute_ || (value == nullptr ? required : !value->is_object());
   if (at != std::string_view::npos) {
     nested.line_ += static_cast<int>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
     nested.text_ = text_.substr(text_.rfind('\n', at) == std::string_view::npos ? 0 : text_.rfind('\n', at) + 1);
@@ -177,6 +186,7 @@ Place JsonConfig::place(std::string_view key) const {
 }
 
 void JsonConfig::error(std::string_view key, std::string code, std::string message, std::vector<std::string> help) {
+  if (mute_) return;
   Error made{std::move(code), std::move(message), {}, std::move(help), place(key)};
   if (errors_.size() < 20 && std::find(errors_.begin(), errors_.end(), made) == errors_.end())
     errors_.push_back(std::move(made));
@@ -188,8 +198,15 @@ void read_common(JsonConfig& c, Model& m, bool tied) {
   m.hidden = c.size({"hidden_size", "n_embd", "n_embed", "d_model"}, 1, 1e6);
   m.vocab = c.size({"vocab_size"});
   m.tied = c.flag_or("tie_word_embeddings", tied);
-  for (const char* key : {"resid_pdrop", "hidden_dropout", "attention_dropout", "dropout"})
-    m.dropout = std::clamp(std::max(m.dropout, c.number_or(key, 0)), 0.0, 1.0);
+}
+
+void read_dropout(JsonConfig& c, Model& m) {
+  for (const char* key : {"resid_pdrop", "hidden_dropout", "residual_dropout", "hidden_dropout_prob", "dropout",
+                          "attention_dropout", "attn_pdrop", "attn_dropout", "attention_probs_dropout_prob"})
+    m.dropout = std::max(m.dropout, c.share(key));
+  for (const char* key : {"embd_pdrop", "embedding_dropout", "emb_pdrop", "activation_dropout", "layerdrop"})
+    if (c.share(key) > m.dropout)
+      c.error(key, "unsupported", fmt::format("`{}` without dropout in the layers is not modelled", key));
 }
 
 AttentionShape read_heads(JsonConfig& c, std::int64_t hidden, std::int64_t head_dim) {
@@ -198,6 +215,12 @@ AttentionShape read_heads(JsonConfig& c, std::int64_t hidden, std::int64_t head_
   a.kv_heads = c.size_or({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, a.heads, 1, 1e5);
   const std::int64_t shared = std::max<std::int64_t>(1, hidden / a.heads);
   a.head_dim = c.size_or({"head_dim", "attention_head_dim"}, head_dim > 0 ? head_dim : shared, 1, 1e5);
+  if (head_dim == 0 && !c.has("head_dim") && !c.has("attention_head_dim") && hidden % a.heads != 0 &&
+      c.errors().empty())
+    for (const char* key : {"num_attention_heads", "n_head", "n_heads"})
+      if (c.has(key))
+        c.error(key, "bad_value", fmt::format("{} heads do not divide a hidden size of {}", a.heads, hidden),
+                {"state their width: `head_dim`"});
   return a;
 }
 

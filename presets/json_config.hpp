@@ -31,14 +31,17 @@ class JsonConfig {
   std::int64_t size(Keys keys, double least = 1, double most = 1e8);
   std::int64_t size_or(Keys keys, std::int64_t assumed, double least = 0, double most = 1e9);
   double number_or(std::string_view key, double assumed);
+  /// A number from 0 to 1; 0 if the key is absent.
+  double share(std::string_view key);
   bool flag_or(std::string_view key, bool assumed);
   std::string text_or(std::string_view key, std::string assumed);
   std::vector<std::string> words(std::string_view key);
   /// A word of `known` for each layer; empty if the key is absent.
   std::vector<std::string> layers(std::string_view key, std::int64_t depth, Keys known);
   std::vector<std::int64_t> sizes(std::string_view key);
-  /// A nested object; an empty one if absent.
-  JsonConfig object(std::string_view key);
+  /// A nested object; an empty one if absent. Of one that is no object, or absent where it is `required`, that is the
+  /// one mistake that is told, and not what it lacks.
+  JsonConfig object(std::string_view key, bool required = false);
   /// Takes over an object made from this one, whose readers have asked all that they ask, with its mistakes.
   void take(const JsonConfig& nested);
   /// What was taken over.
@@ -66,6 +69,7 @@ class JsonConfig {
   std::string_view text_;  ///< from the object's own position on
   std::string file_;
   int line_ = 1;                                        ///< of text_'s begin
+  bool mute_ = false;                                   ///< that it cannot be read was told
   mutable std::set<std::string, std::less<>> asked_{};  ///< keys that were looked for
   Errors errors_{};
   std::vector<JsonConfig> nested_{};
@@ -114,6 +118,8 @@ void judge_shapes(JsonConfig& config);
 /// vain: an absent key has a default, which would replace it without a word. In nested objects likewise.
 void judge_spelling(JsonConfig& config);
 
+/// The probabilities of dropout, by the names that all families have for them.
+void read_dropout(JsonConfig& config, Model& model);
 /// hidden, vocabulary, tying; the attention heads. Shared by the families.
 void read_common(JsonConfig& config, Model& model, bool tied);
 /// `head_dim`: what an absent one stands for; 0 = hidden / heads.

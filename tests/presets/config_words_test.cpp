@@ -2,9 +2,11 @@
 // names of one number. Each is refused by name, and none gives another model.
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,15 @@ std::vector<json> family_configs() {
   std::ifstream lines(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_counts.jsonl");
   std::vector<json> configs;
   for (std::string line; std::getline(lines, line);) configs.push_back(json::parse(line)["config"]);
+  return configs;
+}
+
+/// Configs as they were published.
+std::vector<json> published_configs() {
+  std::vector<json> configs;
+  for (const auto& file : std::filesystem::directory_iterator(std::string(PLAN_SOURCE_DIR) + "/tests/presets/configs"))
+    if (json config = json::parse(std::ifstream(file.path()), nullptr, false); !config.is_discarded())
+      configs.push_back(std::move(config));  // Python writes Infinity, which is no JSON
   return configs;
 }
 
@@ -81,6 +92,87 @@ TEST_CASE("a slip in a key of a config gives no other model") {
     }
   }
   CHECK(refused > 2000);
+}
+
+TEST_CASE("a value of another type is refused for every key, but those that change no layer") {
+  // What a checkpoint says of its training, its tokens and its files, and what a family or this very model has no use
+  // for: Multi-Query of Falcon's newer decoders, widths of plain layers where all are mixtures.
+  const std::set<std::string> free = {
+      "architectures",     "bos_token_id",        "eos_token_id", "pad_token_id",      "initializer_range",
+      "rms_norm_eps",      "layer_norm_eps",      "rope_theta",   "rope_scaling",      "rope_parameters",
+      "torch_dtype",       "use_cache",           "alibi",        "clip_qkv",          "multi_query",
+      "parallel_attn",     "quantization_config", "quant_method", "vision_config",     "transformers_version",
+      "weight_block_size", "time_step_limit",     "use_mtp",      "intermediate_size", "sliding_window",
+      "head_dim",          "model_type"};
+  int refused = 0;
+  for (const json& config : published_configs())
+    for (const auto& [path, leaf] : key_paths(config)) {
+      if (free.count(leaf) > 0 || path == json::json_pointer("/vision_config")) continue;
+      json edited = config;
+      edited[path][leaf] =
+          config.at(path).at(leaf).is_string() || config.at(path).at(leaf).is_object() ? json(7) : json({{"a", 1}});
+      CAPTURE(config.dump());
+      CAPTURE(leaf);
+      const auto model = read(edited);
+      CHECK_FALSE(model.has_value());
+      refused += model.has_value() ? 0 : 1;
+    }
+  CHECK(refused > 500);
+}
+
+TEST_CASE("parts of a model that no family here has, and probabilities out of range, are refused by their key") {
+  for (const json& config : family_configs()) {
+    const std::string heads = config.contains("num_attention_heads") ? "num_attention_heads" : "n_head";
+    for (const auto& [key, value] :
+         std::vector<std::pair<std::string, json>>{{"add_cross_attention", true},
+                                                   {"is_encoder_decoder", true},
+                                                   {"pruned_heads", {{"1", {0, 2}}}},
+                                                   {"cross_attention_hidden_size", 512},
+                                                   {"attention_dropout", 1.5},
+                                                   {"attention_dropout", -0.1},
+                                                   {"resid_pdrop", "0.1"},
+                                                   {"attn_pdrop", 2},
+                                                   {"layerdrop", 0.1},
+                                                   {"architectures", {"LlamaForSequenceClassification"}}}) {
+      json edited = config;
+      edited[key] = value;
+      const auto model = read(edited);
+      CAPTURE(edited.dump());
+      REQUIRE_FALSE(model.has_value());
+      REQUIRE(model.error().size() == 1);
+      CHECK(model.error().front().place.line > 0);
+    }
+    json edited = config;
+    edited["attention_dropout"] = 0.25;
+    const auto model = read(edited);
+    REQUIRE(model.has_value());
+    CHECK(model->dropout == 0.25);
+  }
+}
+
+TEST_CASE("heads without a stated width divide the hidden size") {
+  int refused = 0, taken = 0;
+  for (json config : published_configs()) {
+    const auto right = read(config);
+    REQUIRE(right.has_value());
+    const std::string key = config.contains("n_head") ? "n_head" : "num_attention_heads";
+    if (!config.contains(key) || right->kinds.front().mixer != plan::Mixer::Attention) continue;
+    for (std::int64_t heads = 1; heads < 100; ++heads) {
+      config[key] = heads;
+      const auto model = read(config);
+      if (!model.has_value()) {
+        ++refused;
+        CHECK(model.error().size() == 1);
+        continue;
+      }
+      ++taken;
+      const plan::AttentionShape& a = model->kinds.front().attention;
+      CAPTURE(config.dump());
+      CHECK((a.heads * a.head_dim == model->hidden || a.head_dim == right->kinds.front().attention.head_dim));
+    }
+  }
+  CHECK(refused > 100);
+  CHECK(taken > 100);
 }
 
 TEST_CASE("a key in another case, or with other strokes, is a slip too") {
