@@ -15,6 +15,7 @@
 #include "presets/hardware.hpp"
 #include "presets/header.hpp"
 #include "presets/machines.hpp"
+#include "presets/reader.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -175,6 +176,25 @@ std::optional<CountedGpus> counted_behind(std::string_view low, const StoreOptio
   return front ? known(std::int64_t(*front) * *behind, rest, store) : std::nullopt;
 }
 
+/// What a word in small letters counts.
+std::optional<CountedGpus> counted_in(const std::string& low, const StoreOptions& store) {
+  if (low.empty()) return std::nullopt;
+  if (auto one = known(1, low, store, false); one && !one->machine.empty()) return one;
+  if (auto tpus = tpu_slice(low)) return tpus;
+  std::string_view kind = low;
+  std::int64_t gpus = 1;
+  while (const std::optional<int> count = number_in_front(kind)) {
+    if ((gpus *= *count) > kMostRanks) break;
+    if (auto found = known(gpus, kind, store, false)) return found;
+  }
+  if (kind.size() < low.size())  // only what follows all of the numbers may be a device in a driver's words
+    if (auto found = known(gpus, kind, store)) return found;
+  const std::size_t digits = low.find_first_not_of(kDigits);  // `16h100`
+  if (const auto glued = digits > 0 && digits < low.size() ? gpus_of(low.substr(0, digits)) : std::nullopt)
+    if (const std::string name = gpu_called(low.substr(digits), store); !name.empty()) return CountedGpus{*glued, name};
+  return counted_behind(low, store);
+}
+
 }  // namespace
 
 std::optional<CountedGpus> machine_of_gpus(std::string_view kind, const StoreOptions& store) {
@@ -190,38 +210,52 @@ std::optional<CountedGpus> machine_of_gpus(std::string_view kind, const StoreOpt
 
 std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOptions& store) {
   std::string low = lowered(std::string(trim(word)));
-  if (low.empty()) return std::nullopt;
-  if (low.starts_with("gpu_") && low.find('x') != std::string::npos) {  // Lambda's machines: gpu_8x_h100_sxm5
-    low.erase(0, 4);
-    std::replace(low.begin(), low.end(), '_', ' ');
-  }
-  if (auto tpus = tpu_slice(low)) return tpus;
-  if (auto one = known(1, low, store, false); one && !one->machine.empty()) return one;
-  std::string_view kind = low;
-  std::int64_t gpus = 1;
-  while (const std::optional<int> count = number_in_front(kind)) {
-    if ((gpus *= *count) > kMostRanks) break;
-    if (auto found = known(gpus, kind, store, false)) return found;
-  }
-  if (kind.size() < low.size())  // only what follows all of the numbers may be a device in a driver's words
-    if (auto found = known(gpus, kind, store)) return found;
-  const std::size_t digits = low.find_first_not_of(kDigits);  // `16h100`
-  if (const auto glued = digits > 0 && digits < low.size() ? gpus_of(low.substr(0, digits)) : std::nullopt)
-    if (const std::string name = gpu_called(low.substr(digits), store); !name.empty()) return CountedGpus{*glued, name};
-  return counted_behind(low, store);
+  if (auto found = counted_in(low, store)) return found;
+  if (!low.starts_with("gpu_") || low.find('x') == std::string::npos) return std::nullopt;
+  low.erase(0, 4);  // Lambda's machines: gpu_8x_h100_sxm5
+  std::replace(low.begin(), low.end(), '_', ' ');
+  return counted_in(low, store);
 }
 
-std::optional<std::string> several_kinds(std::string_view word, const StoreOptions& store) {
+std::optional<std::vector<CountedGpus>> several_kinds(std::string_view word, const StoreOptions& store) {
   for (const std::string_view sign : {"+", "&", ";", "/", " and ", " plus ", " "}) {
-    std::string kinds;
-    std::size_t counted = 0;
+    std::vector<CountedGpus> kinds;
     const std::vector<std::string_view> items = split(word, sign);
-    for (const std::string_view item : items)
-      if (const auto one = counted_gpus(item, store); one && ++counted > 0)
-        kinds += fmt::format("{}{}x{}", kinds.empty() ? "" : ",", one->gpus, one->kind);
-    if (items.size() > 1 && counted == items.size()) return kinds;
+    if (items.size() < 2) continue;
+    for (const std::string_view item : items) {
+      const auto one = counted_gpus(item, store);
+      if (!one) {
+        kinds.clear();
+        break;
+      }
+      const auto same =
+          std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.kind == one->kind; });
+      if (same == kinds.end())
+        kinds.push_back(*one);
+      else
+        same->gpus = static_cast<int>(std::min<std::int64_t>(std::int64_t(same->gpus) + one->gpus, kMostRanks + 1LL));
+    }
+    if (!kinds.empty()) return kinds;
   }
   return std::nullopt;
+}
+
+Error refused_kinds(std::string_view key, std::string_view word, const std::vector<CountedGpus>& kinds, bool file) {
+  Error error{"bad_value",
+              fmt::format("`--{}` does not take several kinds of GPU as `{}`", key, yaml::printable(word))};
+  std::string text;
+  std::int64_t all = 0;
+  for (const CountedGpus& one : kinds) {
+    text += fmt::format("{}{}x{}", text.empty() ? "" : ",", one.gpus, one.kind);
+    all += one.gpus;
+  }
+  if (kinds.size() > kMostPools)
+    error.help.push_back(fmt::format("a job has 1 to {} kinds of GPU, and these are {}", kMostPools, kinds.size()));
+  else if (all > kMostRanks)
+    error.help.push_back(fmt::format("a job has at most {} GPUs", kMostRanks));
+  else
+    error.help.push_back(fmt::format("write `{}{}`", file ? "gpus: " : "--gpus ", text));
+  return error;
 }
 
 std::optional<Error> machines_or_gpus(std::string_view key, std::string_view word, const StoreOptions& store,

@@ -3,7 +3,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "formulas/result.hpp"
 #include "presets/store.hpp"
 
 namespace plan {
@@ -27,8 +29,12 @@ struct CountedGpus {
 [[nodiscard]] std::optional<Error> machines_or_gpus(std::string_view key, std::string_view word,
                                                     const StoreOptions& store, bool file);
 
-/// Several kinds in one word, as `--gpus` takes them, of words that part them otherwise: `8xh100 + 8xa100`.
-[[nodiscard]] std::optional<std::string> several_kinds(std::string_view word, const StoreOptions& store);
+/// Several kinds in one word, each once, of words that part them otherwise than `--gpus` does: `8xh100 + 8xa100`.
+[[nodiscard]] std::optional<std::vector<CountedGpus>> several_kinds(std::string_view word, const StoreOptions& store);
+
+/// That `--key` does not take them so, and what to write instead, or that no job has so many.
+[[nodiscard]] Error refused_kinds(std::string_view key, std::string_view word, const std::vector<CountedGpus>& kinds,
+                                  bool file);
 
 /// A number of GPUs of no kind in other words than their number: `16 GPUs`, `2 nodes`, `2 nodes x 8`, `2*8`, `0,1,2,3`.
 struct WordedCount {

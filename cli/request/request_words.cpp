@@ -188,10 +188,7 @@ bool take_counted(Reading& reading, const char* key, const Word& word, const Sto
   const bool file = !word.place.file.empty();
   std::optional<Error> error = machines_or_gpus(key, word.text, store, file);
   if (const auto kinds = error ? std::nullopt : several_kinds(word.text, store))
-    error = Error{"bad_value",
-                  fmt::format("`--{}` does not take several kinds of GPU as `{}`", key, yaml::printable(word.text)),
-                  {},
-                  {fmt::format("write `{}{}`", file ? "gpus: " : "--gpus ", *kinds)}};
+    error = refused_kinds(key, word.text, *kinds, file);
   if (error) {
     add_errors({*std::move(error)}, word, reading.errors);
     if (!reading.request.gpus) reading.request.gpus = {1, input_of("gpus", word, word.text), true};

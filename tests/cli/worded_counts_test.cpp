@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cli/request/gpu_words.hpp"
 #include "cli/request/pool_words.hpp"
@@ -66,9 +67,31 @@ TEST_CASE("numbers before and behind a kind multiply, whatever signs and nouns s
     const std::string both = fmt::format("{}xh100-sxm,{}xa100-sxm-80gb", nodes, each);
     for (const char* sign : {"+", " + ", " and ", " & ", "; ", " "}) {
       CAPTURE(std::string(sign));
-      CHECK(several_kinds(fmt::format("{}xh100{}{}xa100", nodes, sign, each), store) == both);
+      const auto kinds = several_kinds(fmt::format("{}xh100{}{}xa100", nodes, sign, each), store);
+      REQUIRE(kinds.has_value());
+      CHECK(refused_kinds("gpus", "", *kinds, false).help.front() == fmt::format("write `--gpus {}`", both));
     }
   }
+}
+
+TEST_CASE("kinds in one word are each told once, and no more of them than a job has") {
+  const StoreOptions store = StoreOptions::from_environment();
+  const std::vector<std::string> names = {"h100-sxm", "a100-sxm-80gb", "h200-sxm", "b200-sxm", "l4", "t4", "a10"};
+  for (std::size_t kinds = 1; kinds <= names.size(); ++kinds)
+    for (const int repeats : {1, 2, 50}) {
+      std::string word, plain;
+      for (int i = 0; i < repeats; ++i)
+        for (std::size_t k = 0; k < kinds; ++k) word += fmt::format("{}8x{}", word.empty() ? "" : " + ", names[k]);
+      for (std::size_t k = 0; k < kinds; ++k) plain += fmt::format("{}{}x{}", k > 0 ? "," : "", 8 * repeats, names[k]);
+      CAPTURE(word);
+      const auto found = several_kinds(word, store);
+      REQUIRE(found.has_value() == (kinds * static_cast<std::size_t>(repeats) > 1));
+      if (!found) continue;
+      CHECK(found->size() == kinds);
+      const std::string help = refused_kinds("gpus", word, *found, false).help.front();
+      CHECK(help == (kinds > 4 ? fmt::format("a job has 1 to 4 kinds of GPU, and these are {}", kinds)
+                               : fmt::format("write `--gpus {}`", plain)));
+    }
 }
 
 TEST_CASE("a number of machines is never read as one of GPUs") {
