@@ -327,6 +327,10 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
                {"model", model_json(plan.problem.model)},
                {"best", estimate_json(plan.best)}};
   json["inputs"].update(inputs_json(options.inputs));
+  if (const Training& training = plan.problem.training; training.adapters())
+    json["adapter"] = {
+        {"rank", training.lora.rank},
+        {"trainable_parameters", static_cast<std::int64_t>(adapter_parameters(plan.problem.model, training))}};
   if (plan.fastest) json["fastest"] = estimate_json(*plan.fastest);
   if (plan.fastest_on_paper) {
     json["fastest_on_paper"] = estimate_json(*plan.fastest_on_paper);
