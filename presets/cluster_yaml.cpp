@@ -150,6 +150,7 @@ void read_tiers(yaml::Map& root, Cluster& cluster) {
   for (std::size_t i = 1; i < cluster.tiers.size(); ++i)
     if (cluster.tiers[i].torus.any())
       root.reader().error(*items[i], "bad_value", "only the innermost tier can be a `torus`");
+  if (root.reader().failed()) return;  // a size that is not read holds no other
   for (std::size_t i = 1; i < cluster.tiers.size(); ++i)
     if (cluster.tiers[i].size % std::max(1, cluster.tiers[i - 1].size) != 0 && cluster.tiers[i].size != kAnyGpus)
       root.reader().error(

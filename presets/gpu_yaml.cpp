@@ -41,7 +41,7 @@ void read_make(yaml::Map& root, Gpu& gpu) {
     root.reader().error(*root.get("vendor"), "conflict",
                         fmt::format("`vendor` is {}, and {} is made by {}", yaml::printable(gpu.vendor),
                                     name(gpu.architecture), maker));
-  if (gpu.nvlink_sharp && !gpu.vendor.empty() && gpu.vendor != "nvidia")
+  else if (gpu.nvlink_sharp && !gpu.vendor.empty() && gpu.vendor != "nvidia")
     root.reader().error(*root.get("nvlink_sharp"), "conflict",
                         fmt::format("`nvlink_sharp` is NVIDIA's, and `vendor` is {}", yaml::printable(gpu.vendor)));
 }
@@ -172,7 +172,8 @@ Result<Gpu> read_gpu(std::string text, std::string file) {
   return yaml::read_document<Gpu>(std::move(text), std::move(file), [&](yaml::Map& root, Gpu& gpu) {
     read_header(root, "gpu/1", gpu.name);
     read_gpu_fields(root, gpu);
-    if (const yaml::Node* torus = root.get("torus", kOptional); torus != nullptr && !gpu.slices.any())
+    if (const yaml::Node* torus = root.get("torus", kOptional);
+        torus != nullptr && !gpu.slices.any() && !root.reader().failed())
       root.reader().error(*torus, "missing_key", "`torus.link` is missing");
     root.finish();
   });

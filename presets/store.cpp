@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 
 #include "formulas/digest.hpp"
 #include "formulas/text.hpp"
@@ -78,11 +79,34 @@ std::string file_of(const PresetEntry& entry) {
   return entry.origin == "embedded" ? fmt::format("embedded:{}", entry.name) : entry.origin;
 }
 
+/// Where a file names the table of measured rates; without a line where the preset that it names does.
+Place place_of_efficiency(const PresetEntry& entry) {
+  Place place;
+  place.file = file_of(entry);
+  std::istringstream lines(entry.text);
+  std::string text;
+  for (int line = 1; std::getline(lines, text); ++line) {
+    const std::size_t at = text.find_first_not_of(" \t");
+    if (at == std::string_view::npos || text.compare(at, 11, "efficiency:") != 0) continue;
+    place.line = line;
+    place.column = static_cast<int>(at) + 1;
+    place.length = static_cast<int>(std::string_view("efficiency").size());
+    place.text = yaml::printable(text);
+    break;
+  }
+  return place;
+}
+
 /// Efficiencies that the program carries, for whatever the file itself did not measure.
-Errors add_shipped_efficiency(Gpu& gpu) {
+Errors add_shipped_efficiency(Gpu& gpu, const PresetEntry& entry) {
   Gpu shipped = gpu;
   const Result<bool> applied = apply_efficiency(shipped);
-  if (!applied) return applied.error();
+  if (!applied) {
+    Errors errors = applied.error();
+    for (Error& error : errors)
+      if (error.place.file.empty()) error.place = place_of_efficiency(entry);
+    return errors;
+  }
   if (has_efficiency(gpu))
     fill_efficiency(gpu, shipped);
   else
@@ -139,7 +163,7 @@ Result<PooledCluster> parse_pools(const PresetEntry& entry, const StoreOptions& 
     return load_cluster(beside ? (fs::path(entry.origin).parent_path() / word).string() : std::string(word), options)
         .map(value_of);
   };
-  lookup.rates = add_shipped_efficiency;
+  lookup.rates = [&](Gpu& gpu) { return add_shipped_efficiency(gpu, entry); };
   return read_pooled_cluster(entry.text, file_of(entry), lookup);
 }
 
@@ -170,7 +194,7 @@ Result<Found<Gpu>> load_gpu(std::string_view word, const StoreOptions& options) 
   if (!entry) return tl::unexpected(entry.error());
   Result<Gpu> gpu = parse_gpu(*entry);
   if (!gpu) return tl::unexpected(gpu.error());
-  if (Errors errors = add_shipped_efficiency(*gpu); !errors.empty()) return fail(std::move(errors));
+  if (Errors errors = add_shipped_efficiency(*gpu, *entry); !errors.empty()) return fail(std::move(errors));
   return found(std::move(gpu), *entry);
 }
 
@@ -180,7 +204,7 @@ Result<Found<Cluster>> load_cluster(std::string_view word, const StoreOptions& o
   if (is_hardware_profile(entry->text)) return load_profile(*entry, options);
   Result<Cluster> cluster = parse_cluster(*entry, options);
   if (!cluster) return tl::unexpected(cluster.error());
-  if (Errors errors = add_shipped_efficiency(cluster->gpu); !errors.empty()) return fail(std::move(errors));
+  if (Errors errors = add_shipped_efficiency(cluster->gpu, *entry); !errors.empty()) return fail(std::move(errors));
   return found(std::move(cluster), *entry);
 }
 

@@ -125,9 +125,13 @@ void Map::finish(const Meaning& meaning) {
     const Node& key = node_->items[i];
     if (std::find(known_.begin(), known_.end(), key.text) != known_.end()) continue;
     std::vector<std::string> help = meaning ? meaning(key.text) : std::vector<std::string>{};
-    if (const std::string near = nearest_name(key.text, known_); help.empty())
+    const std::string near = nearest_name(key.text, known_);
+    if (help.empty())
       help.push_back(near.empty() ? fmt::format("keys here: {}", fmt::join(known_, ", "))
                                   : fmt::format("a key with a similar name exists: `{}`", near));
+    const std::string missing = fmt::format("`{}` is missing", path_of(near));  // is no second mistake
+    std::erase_if(reader_->errors_,
+                  [&](const Error& made) { return made.code == "missing_key" && made.message == missing; });
     reader_->error(key, "unknown_key", fmt::format("unknown key `{}`", printable(path_of(key.text))), std::move(help));
   }
 }

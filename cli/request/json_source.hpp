@@ -49,6 +49,8 @@ class JsonFields {
   std::string path_of(std::string_view key) const;
   const Json& json() const { return *object_; }
   bool present() const { return present_; }
+  /// Whether there is a mistake by now: numbers that lack or cannot be read contradict no other.
+  bool failed() const { return !errors_->empty(); }
 
  private:
   JsonFields(const JsonSource& source, Errors& errors, const Json* object, std::vector<std::string> path);

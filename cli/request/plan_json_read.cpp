@@ -162,7 +162,7 @@ void read_layout_fields(const JsonFields& fields, Estimate& e) {
   e.micro_batches = fields.whole("micro_batches", 1);
   e.stage_layers = fields.integers("stage_layers");
   read_runs(fields, e);
-  if (!fields.present() || !fields.has("stage_layers")) return;
+  if (fields.failed() || !fields.has("stage_layers")) return;
   if (e.stage_layers.size() != static_cast<std::size_t>(l.pp))
     fields.error(
         "stage_layers", "bad_value",
@@ -184,7 +184,7 @@ StageMemory read_stage(const JsonFields& fields) {
   for (const MemoryCategory& row : kMemoryCategories) m.*row.bytes = bytes(fields, fmt::format("{}_bytes", row.key()));
   if (fields.has("host_bytes")) m.host = bytes(fields, "host_bytes");
   const Bytes total = bytes(fields, "total_bytes");
-  if (fields.present() && fields.has("total_bytes") && !(total == m.total()))
+  if (!fields.failed() && fields.has("total_bytes") && !(total == m.total()))
     fields.error("total_bytes", "bad_value",
                  fmt::format("`{}` is not the sum of the stage's categories", fields.path_of("total_bytes")));
   return m;
@@ -200,7 +200,7 @@ void read_memory(const JsonFields& fields, Estimate& e) {
   e.peak_stage = degree(fields, "peak_stage", 0);
   e.peak_instant = fields.text("peak_instant");
   for (const JsonFields& stage : fields.objects("stages")) e.stages.push_back(read_stage(stage));
-  if (!fields.present() || !fields.has("stages")) return;
+  if (fields.failed() || !fields.has("stages")) return;
   if (e.stages.empty())
     fields.error("stages", "bad_value", fmt::format("`{}` is empty", fields.path_of("stages")));
   else if (e.peak_stage >= static_cast<int>(e.stages.size()))
@@ -223,12 +223,13 @@ Communication read_communication(const JsonFields& fields) {
 /// What a plan says twice: one that was edited by hand says it in one place alone.
 void judge_sums(const JsonFields& fields, const Estimate& e) {
   constexpr double kRounding = 1e-6;
-  if (!fields.present() || !fields.has("step_time_s") || !fields.has("terms_s")) return;
+  if (fields.failed() || !fields.has("step_time_s") || !fields.has("terms_s")) return;
   const auto wrong = [&](const char* key, const std::string& why) {
     fields.error(key, "bad_value", fmt::format("`{}` {}", fields.path_of(key), why));
   };
   const double step = e.step_time.value, sum = e.terms.total().value;
-  if (!(std::abs(step - sum) <= kRounding * std::max(step, sum))) wrong("step_time_s", "is not the sum of `terms_s`");
+  if (!(std::abs(step - sum) <= kRounding * std::max(step, sum)))
+    return wrong("step_time_s", "is not the sum of `terms_s`");
   if (e.step_time_low > e.step_time || e.step_time_high < e.step_time)
     wrong("step_time_s", "lies outside its own interval");
   if (e.peak.value > 0 && e.peak_stage < static_cast<int>(e.stages.size()) &&

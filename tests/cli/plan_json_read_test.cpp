@@ -217,6 +217,26 @@ TEST_CASE("mistakes have places, all at once") {
   CHECK(read.error()[1].help == std::vector<std::string>{"a word with a similar name exists: `interleaved`"});
 }
 
+TEST_CASE("a value of another kind is one mistake, whatever else it is compared with") {
+  const nlohmann::json whole = nlohmann::json::parse(json_report(hybrid(), {}));
+  int told = 0;
+  const nlohmann::json flat = whole.flatten();
+  for (const auto& item : flat.items()) {
+    if (!item.key().starts_with("/best/")) continue;
+    for (const nlohmann::json& value :
+         {nlohmann::json("xyzzy"), nlohmann::json::array({"x"}), nlohmann::json(nullptr)}) {
+      nlohmann::json edited = whole;
+      edited[nlohmann::json::json_pointer(item.key())] = value;
+      const auto read = read_plan_json(edited.dump(), "plan.json");
+      if (read) continue;
+      CAPTURE(item.key());
+      CHECK(read.error().size() == 1);
+      ++told;
+    }
+  }
+  CHECK(told > 50);
+}
+
 TEST_CASE("another schema, another file") {
   const auto code = [](const std::string& text) {
     const Result<EarlierPlan> read = read_plan_json(text, "a.json");

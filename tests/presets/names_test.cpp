@@ -181,6 +181,41 @@ TEST_CASE("a GPU without a preset is neither taken for another nor answered with
   CHECK(advice("a800-40gb").find("in another form or with other memory: `a800-sxm-80gb`") != std::string::npos);
 }
 
+TEST_CASE("a key of a preset with a letter less is one mistake, at its line") {
+  const auto told = [](const std::string& text, const std::string& kind) {
+    const TemporaryFolder folder;
+    const std::string file = folder.write("own.yaml", text);
+    const auto errors = [](const auto& read) { return read ? Errors{} : read.error(); };
+    return kind == "gpu"       ? errors(load_gpu(file, StoreOptions{}))
+           : kind == "cluster" ? errors(load_cluster(file, StoreOptions{}))
+                               : errors(load_model(file, StoreOptions{}));
+  };
+  int edited = 0;
+  for (const auto& [kind, presets] :
+       {std::pair<std::string, std::vector<PresetEntry>>{"gpu", list_presets(PresetKind::Gpu, {})},
+        {"cluster", list_presets(PresetKind::Cluster, {})},
+        {"model", list_presets(PresetKind::Model, {})}})
+    for (std::size_t i = 0; i < presets.size(); i += kind == "model" ? 17 : 5)
+      for (std::size_t at = 0; at < presets[i].text.size();) {
+        const std::string& text = presets[i].text;
+        const std::size_t end = std::min(text.find('\n', at), text.size()), colon = text.find(':', at);
+        const std::size_t key = text.find_first_not_of(" -", at);
+        const bool section = colon < end && text.find_first_not_of(" ", colon + 1) >= end;
+        // A section of a model is named by its layers, too, which is told beside.
+        if (colon < end && colon > key + 3 && text[key] != '#' && !(section && kind == "model")) {
+          std::string slipped = text;
+          slipped.erase(colon - 1, 1);
+          const Errors errors = told(slipped, kind);
+          CAPTURE(slipped.substr(at, end - at));
+          REQUIRE(errors.size() == 1);
+          CHECK(errors.front().place.line > 0);
+          ++edited;
+        }
+        at = end + 1;
+      }
+  CHECK(edited > 200);
+}
+
 TEST_CASE("another number or another letter beside it is another GPU, whichever preset it is near") {
   for (const PresetEntry& entry : list_presets(PresetKind::Gpu, StoreOptions{}))
     for (std::size_t at = 0; at < entry.name.size(); ++at)
