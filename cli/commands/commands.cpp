@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
 
 #include "cli/commands/help.hpp"
 #include "cli/commands/write_output.hpp"
 #include "cli/request/command_table.hpp"
 #include "cli/terminal/diagnostic.hpp"
+#include "presets/store.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -96,6 +99,18 @@ Errors control_characters(const std::vector<std::string>& words) {
   return errors;
 }
 
+/// What PLAN_PRESET_PATH names and is no folder: its presets would be passed over, and others of their names taken.
+Errors lacking_folders() {
+  Errors errors;
+  for (const std::string& folder : StoreOptions::from_environment().path)
+    if (std::error_code none; !std::filesystem::is_directory(folder, none))
+      errors.push_back({"bad_value",
+                        fmt::format("`PLAN_PRESET_PATH` names `{}`, which is no folder", yaml::printable(folder)),
+                        {},
+                        {"name folders that are there, with a colon between two of them, or unset it"}});
+  return errors;
+}
+
 /// Is the result text for a person, or for a program that quotes what needs it?
 bool is_for_people(const Args& args) {
   return !args.json && (!args.format || *args.format == "human" || *args.format == "markdown");
@@ -135,6 +150,7 @@ int run_words(const std::vector<std::string>& words, Streams& streams) {
   if (args->output && !find_command(args->verb)->product)
     streams.out_terminal = make_terminal(false, 0, color_mode(args->color), args->ascii, env);
   streams.quiet = args->quiet;
+  if (const Errors errors = lacking_folders(); !errors.empty()) return report_errors(errors, streams);
   return run_and_write(*args, streams);
 }
 

@@ -76,6 +76,23 @@ TEST_CASE("a result is written whole or not at all") {
   CHECK(outcome.status == 0);
 }
 
+TEST_CASE("a folder of presets that is not there is refused by its name, and never passed over") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("f.yaml", "");
+  const std::string there = folder.path().string();
+  for (const auto& [path, missing] : {std::pair<std::string, std::string>{there, ""},
+                                      {"", ""},
+                                      {there + ":" + there, ""},
+                                      {folder.at("nowhere"), folder.at("nowhere")},
+                                      {there + ":" + folder.at("none"), folder.at("none")},
+                                      {file, file}}) {
+    const Outcome outcome = run({"list", "gpus"}, [&] { ::setenv("PLAN_PRESET_PATH", path.c_str(), 1); });
+    CAPTURE(outcome.err);
+    CHECK(outcome.status == (missing.empty() ? 0 : 2));
+    CHECK((missing.empty() || outcome.err.find("`" + missing + "`") != std::string::npos));
+  }
+}
+
 TEST_CASE("a reader that goes away and a user who interrupts end the program") {
   const TemporaryFolder folder;
   int ends[2];
