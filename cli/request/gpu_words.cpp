@@ -343,7 +343,8 @@ Error refused_number(std::string_view word, bool file) {
   Error error = read_count("--gpus", word, 1, kMostRanks).error().front();
   const bool letters =
       std::any_of(word.begin(), word.end(), [](char c) { return lower_case(c) >= 'a' && lower_case(c) <= 'z'; });
-  if (!letters || !error.help.empty()) return error;
+  const bool number = !word.empty() && word.front() >= '0' && word.front() <= '9';  // as 1e300 is
+  if (!letters || number || !error.help.empty()) return error;
   if (const std::string machine = about_machines(word); !machine.empty()) error.help.push_back(machine);
   error.help.push_back(fmt::format("write how many GPUs of which kind, as `{}`: `plan list gpus` lists the kinds",
                                    file ? "gpus: 8xh100-sxm" : "--gpus 8xh100-sxm"));

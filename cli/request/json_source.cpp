@@ -141,7 +141,8 @@ void JsonFields::error(std::string_view key, std::string code, std::string messa
   if (errors_->size() >= kMostErrors) return;
   std::vector<std::string> path = path_;
   if (!key.empty()) path.emplace_back(key);
-  errors_->push_back({std::move(code), std::move(message), {}, std::move(help), place_of(*source_, path)});
+  Error made{std::move(code), std::move(message), {}, std::move(help), place_of(*source_, path)};
+  if (std::find(errors_->begin(), errors_->end(), made) == errors_->end()) errors_->push_back(std::move(made));
 }
 
 const Json* JsonFields::need(std::string_view key, std::string_view wanted, bool (Json::*is)() const noexcept) const {

@@ -136,8 +136,11 @@ std::string diagnostic(const Error& raw, const Terminal& terminal) {
 
 std::string source_frame(const Place& place, const Terminal& terminal) { return frame_of(place, terminal); }
 
-int report_errors(const Errors& errors, Streams& streams, std::string_view done) {
+int report_errors(const Errors& all, Streams& streams, std::string_view done) {
   streams.out.clear();
+  Errors errors;  // what several jobs take from one line of a file is one mistake
+  for (const Error& error : all)
+    if (std::find(errors.begin(), errors.end(), error) == errors.end()) errors.push_back(error);
   for (std::size_t i = 0; i < errors.size(); ++i) {
     if (i > 0) streams.err += "\n";
     streams.err += diagnostic(errors[i], streams.err_terminal);

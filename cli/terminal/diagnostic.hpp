@@ -14,7 +14,7 @@ namespace plan {
 /// Prints every error to `err`, clears `out`, and returns the exit status: 1 when the answer is no
 /// (codes `no_layout`, `does_not_fit`, `does_not_divide`), else 2.
 /// `done`: what was not done because of them, for the last line.
-int report_errors(const Errors& errors, Streams& streams, std::string_view done = "computed");
+int report_errors(const Errors& all, Streams& streams, std::string_view done = "computed");
 
 /// The place, its line and carets underneath; empty for no place.
 [[nodiscard]] std::string source_frame(const Place& place, const Terminal& terminal);

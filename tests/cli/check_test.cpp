@@ -293,6 +293,23 @@ TEST_CASE("mistakes in words of a job are told in the budget's terms, at its lin
   CHECK(missing.err.find("error: `model` is missing\n  --> b.yaml:1:1") == 0);
 }
 
+TEST_CASE("a mistake above the jobs is told once, however many jobs take it") {
+  const Folder folder;
+  for (const char* wrong :
+       {"model: xyzzy\ngpus: 16", "model: 8b\ngpus: 16xB100", "model: 8b\ngpus: 0", "model: 8b\ngpus: p6e",
+        "model: 8b\ngpus: 16\nseq: -1", "model: 8b\ngpus: 16\ngpu: h100x", "model: 8b\ngpus: 16\nglobal_batch: many"})
+    for (const int jobs : {1, 2, 5}) {
+      std::string text = std::string("budget: 1\n") + wrong + "\nlimits:\n  mfu: at least 1 %\njobs:\n";
+      for (int job = 0; job < jobs; ++job) text += "  - name: j" + std::to_string(job) + "\n    layout: mb1\n";
+      folder.write("budget.yaml", text);
+      const Ran ran = run({"check", "--budget", "budget.yaml"});
+      CAPTURE(ran.err);
+      CHECK(ran.status == 2);
+      CHECK(ran.err.find("error:") == ran.err.rfind("error:"));
+      CHECK(ran.err.find("errors") == std::string::npos);
+    }
+}
+
 TEST_CASE("mistakes in a launch file keep the file's own words, whatever a budget calls its keys") {
   const Folder folder;
   const std::string job =
