@@ -37,7 +37,7 @@ Hops::Hops(std::span<const Seconds> each) {
 
 Seconds Hops::between(int a, int b) const {
   const int low = std::min(a, b), high = std::max(a, b), last = static_cast<int>(up_to_.size()) - 2;
-  if (alike()) return Seconds(each_);
+  if (uniform()) return Seconds(each_);
   if (high - low == 1) return Seconds(before(high) - before(low));
   return Seconds(up_to_.back() - before(last));
 }

@@ -18,17 +18,17 @@ class Hops {
   /// One a rank, to the rank behind it; that of the last rank is to the first, as interleaved chunks go.
   explicit Hops(std::span<const Seconds> each);
 
-  bool alike() const { return up_to_.empty(); }
+  bool uniform() const { return up_to_.empty(); }
   /// One of them if all are equal, else the slowest.
   Seconds slowest() const { return Seconds(each_); }
   /// Between two ranks that hand over to each other.
   Seconds between(int a, int b) const;
   /// All from the first rank to this one; from this one to the last of `ranks`; once round all ranks.
-  double before(int rank) const { return alike() ? rank * each_ : up_to_[static_cast<std::size_t>(rank)]; }
+  double before(int rank) const { return uniform() ? rank * each_ : up_to_[static_cast<std::size_t>(rank)]; }
   double after(int rank, int ranks) const {
-    return alike() ? (ranks - 1 - rank) * each_ : up_to_[up_to_.size() - 2] - up_to_[static_cast<std::size_t>(rank)];
+    return uniform() ? (ranks - 1 - rank) * each_ : up_to_[up_to_.size() - 2] - up_to_[static_cast<std::size_t>(rank)];
   }
-  double ring(int ranks) const { return alike() ? ranks * each_ : up_to_.back(); }
+  double ring(int ranks) const { return uniform() ? ranks * each_ : up_to_.back(); }
   /// The hop of a pipeline with equal ones whose micro-batches wait as long on their way through it, or on their trips
   /// between the stages in the steady phase, where one slow hop holds up all micro-batches.
   double mean() const { return mean_; }

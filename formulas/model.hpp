@@ -119,7 +119,7 @@ struct Layer {
 };
 
 /// Are the layers of one shape, whatever the format of their products?
-inline bool alike(Layer a, const Layer& b) {
+inline bool same_shape(Layer a, const Layer& b) {
   a.in_bf16 = b.in_bf16;
   return a == b;
 }

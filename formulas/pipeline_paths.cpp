@@ -48,9 +48,9 @@ class SteadyPhase {
         part_(part),
         cover_(cover),
         hops_(hops),
-        alike_(stages, sum.slowest, part, cover, hops.alike() ? hops.slowest().value : 0) {}
+        equal_stages_(stages, sum.slowest, part, cover, hops.uniform() ? hops.slowest().value : 0) {}
   double loss(double micro_batches) const {
-    double most = alike_.loss(micro_batches);
+    double most = equal_stages_.loss(micro_batches);
     for (const Hops::Stretch& stretch : hops_.stretches())
       most = std::max(most, RoundTrip(stages_, work_, part_, cover_, hops_, stretch).loss(micro_batches));
     return most;
@@ -60,7 +60,7 @@ class SteadyPhase {
   Stages stages_;
   double work_, part_, cover_;
   const Hops& hops_;
-  RoundTrip alike_;
+  RoundTrip equal_stages_;
 };
 
 /// A run of equal stages binds at one of its ends: a path's length is convex in the stage it dwells on.

@@ -36,7 +36,7 @@ double filled(const Pipeline& pipe, const Stage& s, std::int64_t most) {
 struct ExposedHops {
   double trips = 0, steady = 0;
   double seconds(const Hops& hops) const {
-    if (hops.alike()) return hops.slowest().value * (steady + trips);
+    if (hops.uniform()) return hops.slowest().value * (steady + trips);
     return steady * hops.steady() + trips * hops.mean();
   }
 };

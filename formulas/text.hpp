@@ -22,7 +22,7 @@ namespace plan {
   return text;
 }
 /// Whether two words differ in nothing but case.
-[[nodiscard]] constexpr bool alike(std::string_view a, std::string_view b) {
+[[nodiscard]] constexpr bool same_but_for_case(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return lower_case(x) == lower_case(y); });
 }

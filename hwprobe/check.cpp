@@ -153,7 +153,7 @@ RankCheck check_rank(const Surroundings& at, const Variables& variables) {
   for (const Vendor vendor : vendors_of(check.maker)) {
     const auto v = static_cast<std::size_t>(vendor);
     check.libraries[v] =
-        look_at_library(vendor, find_library(vendor, at.told[v].path, variables, check.maker), check.maker);
+        look_at_library(vendor, find_library(vendor, at.named[v].path, variables, check.maker), check.maker);
   }
   check_libraries(check, at.world, out);
   if (gpu) {

@@ -41,7 +41,7 @@ struct Surroundings {
   std::string plugin{};           ///< file; empty: there is none
   std::vector<int> processors{};  ///< that it would be bound to
   bool beside = true;             ///< they are attached beside the GPU
-  VendorLibraries told{};         ///< `path`s that flags name
+  VendorLibraries named{};        ///< `path`s that flags name
   bool allow_busy = false;
 };
 

@@ -106,7 +106,7 @@ Result<Identity> read_slurm(const Variables& variables) {
   Result<std::vector<std::string>> hosts = expand_nodelist(reading.text("SLURM_STEP_NODELIST"));
   if (!hosts) {
     Error error = hosts.error()[0];
-    error.facts.push_back("it stands in `SLURM_STEP_NODELIST`");
+    error.facts.push_back("it is in `SLURM_STEP_NODELIST`");
     error.help.push_back("give the address yourself: --rendezvous HOST:PORT, or --rendezvous file:FOLDER");
     reading.errors.push_back(std::move(error));
   } else {

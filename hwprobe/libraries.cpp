@@ -116,8 +116,8 @@ std::vector<std::string> python_packages(const Variables& variables) {
   return all;
 }
 
-std::string find_library(Vendor vendor, const std::string& told, const Variables& variables, Maker maker) {
-  if (!told.empty()) return told;
+std::string find_library(Vendor vendor, const std::string& named, const Variables& variables, Maker maker) {
+  if (!named.empty()) return named;
   const VendorRow& row = row_of(vendor, maker);
   for (const std::string& folder : parts_of(variables("LD_LIBRARY_PATH").value_or("")))
     if (std::string file = file_in(folder, row); !file.empty()) return file;

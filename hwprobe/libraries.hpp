@@ -31,10 +31,10 @@ using VendorLibraries = std::array<VendorLibrary, kVendors.size()>;
 /// CONDA_PREFIX, the folder of the `python3` that PATH finds, and packages of the user.
 [[nodiscard]] std::vector<std::string> python_packages(const Variables& variables);
 
-/// The file that training would load: `told` if a file was named, else the first in LD_LIBRARY_PATH, which goes before
+/// The file that training would load: `named` if a file was named, else the first in LD_LIBRARY_PATH, which goes before
 /// what a wheel of PyTorch brings, else that of the `nvidia-...` packages of the Python environment; AMD's lie in
 /// PyTorch's own folder. Empty: the system's search decides.
-[[nodiscard]] std::string find_library(Vendor vendor, const std::string& told, const Variables& variables,
+[[nodiscard]] std::string find_library(Vendor vendor, const std::string& named, const Variables& variables,
                                        Maker maker = Maker::Nvidia);
 
 /// Loads a library (`path` empty: by its names through the system's search) and asks its version. Starts nothing on a

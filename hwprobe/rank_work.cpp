@@ -132,15 +132,15 @@ Errors inconsistencies(const std::vector<RankHello>& ranks, bool different_gpus)
            {fmt::format("there `{}`, here `{}`", printable(of(ranks[r])), printable(of(ranks[0])))},
            {std::move(help)}});
   };
-  const std::string alike = "collectives between them may hang; make the nodes alike";
+  const std::string remedy = "collectives between them may hang; make the nodes the same";
   same(
-      "the version of plan", [](const RankHello& h) { return h.version; }, alike);
+      "the version of plan", [](const RankHello& h) { return h.version; }, remedy);
   if (!different_gpus)
     same(
         "the GPU", [](const RankHello& h) { return h.gpu_name; },
         "probe one kind at a time (CUDA_VISIBLE_DEVICES, one job a kind), or all together with --allow-different");
   same(
-      "the driver", [](const RankHello& h) { return h.driver.substr(0, h.driver.find('.')); }, alike);
+      "the driver", [](const RankHello& h) { return h.driver.substr(0, h.driver.find('.')); }, remedy);
   return errors;
 }
 

@@ -117,8 +117,8 @@ Result<Coordinator> Coordinator::gather(const Meeting& meeting, Listener listene
   state->times = times;
   Gathering gathering(meeting, listener.descriptor, identity.world);
   const auto begin = SteadyClock::now();
-  const auto told = [&] { return times.interrupted && times.interrupted(); };
-  while (!gathering.missing().empty() && since(begin) < times.join_s && !told())
+  const auto interrupted = [&] { return times.interrupted && times.interrupted(); };
+  while (!gathering.missing().empty() && since(begin) < times.join_s && !interrupted())
     gathering.turn(50, std::min(1.0, times.silence_s / 5));
   if (listener.descriptor >= 0) close(listener.descriptor);
   const std::vector<int> missing = gathering.missing();
@@ -129,7 +129,7 @@ Result<Coordinator> Coordinator::gather(const Meeting& meeting, Listener listene
   if (missing.empty()) return coordinator;
   const std::string who =
       missing.size() == 1 ? fmt::format("rank {} has", missing[0]) : fmt::format("ranks {} have", list_of(missing));
-  if (told()) {
+  if (interrupted()) {
     coordinator.stop("interrupted");
     return fail(Error{"interrupted", "interrupted before all ranks had joined"});
   }
@@ -178,7 +178,7 @@ Result<std::string> serve(int descriptor, const std::string& early_bytes, const 
   Worker worker(own);
   bool busy = false;
   auto beat = SteadyClock::now();
-  std::optional<SteadyClock::time_point> told;
+  std::optional<SteadyClock::time_point> interrupted_at;
   const auto end = [&](Result<std::string> result) {
     if (busy && !worker.finished()) worker.abort(std::min(2.0, times.silence_s));
     close(descriptor);
@@ -208,8 +208,8 @@ Result<std::string> serve(int descriptor, const std::string& early_bytes, const 
       static_cast<void>(send(descriptor, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
     }
     // An interrupt reaches every rank; rank 0 ends the point and says stop. It gets a while to do so.
-    if (!told && times.interrupted && times.interrupted()) told = SteadyClock::now();
-    if (told && since(*told) > 2 * times.silence_s + kFarewell)
+    if (!interrupted_at && times.interrupted && times.interrupted()) interrupted_at = SteadyClock::now();
+    if (interrupted_at && since(*interrupted_at) > 2 * times.silence_s + kFarewell)
       return end(fail(Error{"interrupted", "interrupted, and rank 0 did not end the probe"}));
     if (since(boss.heard) > times.silence_s)
       return end(

@@ -46,13 +46,13 @@ struct Hiding {
   }
   /// ZeRO-2 reduces after every pass, each but the last beside the next one's backward.
   SecondsOf<V> summed(const SecondsOf<V>& once, const SecondsOf<V>& backward, const V& passes) const {
-    return reduces_once ? SecondsOf<V>(0.0) : sent_anew(once, backward, passes, tax, true);
+    return reduces_once ? SecondsOf<V>(0.0) : sent_again(once, backward, passes, tax, true);
   }
   /// Exposed part of what is gathered once a step, or with `passes` once for each of so many.
   SecondsOf<V> gathered(const SecondsOf<V>& once, const SecondsOf<V>& pass, const SecondsOf<V>& slack, bool overlap,
                         const V* passes) const {
     const SecondsOf<V> first = exposed(once, pass, slack, overlap);
-    return passes == nullptr ? first : first + sent_anew(once, pass, *passes, tax, overlap);
+    return passes == nullptr ? first : first + sent_again(once, pass, *passes, tax, overlap);
   }
 };
 
@@ -143,8 +143,8 @@ ExposedSharding<SecondsOf<V>> Evaluator::exposed_law(const Layout& layout, const
         }
       }
     keep_longer(worst.reduce, besides + hiding.exposed(reduce, backward, reduce_slack, stack.overlap_grad_reduce));
-    const V* anew = runs == nullptr && gathers_each_pass(problem_.training, own) ? &passes : nullptr;
-    keep_longer(worst.gather, hiding.gathered(gather, forward, gather_slack, stack.overlap_param_gather, anew));
+    const V* each_pass = runs == nullptr && gathers_each_pass(problem_.training, own) ? &passes : nullptr;
+    keep_longer(worst.gather, hiding.gathered(gather, forward, gather_slack, stack.overlap_param_gather, each_pass));
   }
   return worst;
 }

@@ -13,10 +13,10 @@ namespace plan {
   return layout.zero == 2 && layout.pp == 1 && training.stack.states == StateLayout::Fsdp2;
 }
 
-/// Exposed part of what every pass but the first sends anew, in seconds: beside a pass each where that overlaps, which
+/// Exposed part of what every pass but the first sends again, in seconds: beside a pass each where that overlaps, which
 /// costs `tax` of what it hides.
 template <class Time, class V>
-[[nodiscard]] Time sent_anew(const Time& once, const Time& pass, const V& passes, const V& tax, bool overlaps) {
+[[nodiscard]] Time sent_again(const Time& once, const Time& pass, const V& passes, const V& tax, bool overlaps) {
   return (passes - 1.0) * (overlaps ? larger(tax * once, once - pass) : once);
 }
 

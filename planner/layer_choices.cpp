@@ -60,7 +60,7 @@ class LayerMixes {
 
   /// Appends those that use so many of the ways at least. Returns whether all were followed.
   bool run(std::vector<LayerRuns>& out, std::int64_t least) {
-    if (ways_.size() == 2 && alike()) return run_pair(out, least);
+    if (ways_.size() == 2 && one_kind()) return run_pair(out, least);
     for (std::size_t i = 0; i < ways_.size(); ++i) start(i);
     for (std::size_t layer = 1; layer < kinds_.size(); ++layer) {
       const States before = std::exchange(states_, {});
@@ -84,7 +84,7 @@ class LayerMixes {
   using Key = std::vector<std::int16_t>;
   static constexpr std::size_t kFirst = 0, kLast = 1, kMask = 2, kCounts = 3;
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-  bool alike() const {
+  bool one_kind() const {
     return std::all_of(kinds_.begin(), kinds_.end(), [this](int kind) { return kind == kinds_.front(); });
   }
 

@@ -22,7 +22,7 @@ double as_double(std::int64_t n) { return static_cast<double>(n); }
 
 }  // namespace
 
-LayerBuilder::LayerBuilder(const Problem& problem, const Split& split, std::vector<KernelTime>* told,
+LayerBuilder::LayerBuilder(const Problem& problem, const Split& split, std::vector<KernelTime>* kernels,
                            CommonCosts* known)
     : problem_(problem),
       model_(problem.model),
@@ -35,7 +35,7 @@ LayerBuilder::LayerBuilder(const Problem& problem, const Split& split, std::vect
       tokens_(as_double(problem.training.seq) * split.micro_batch / split.cp),
       shard_tokens_(split.sequence_parallel ? tokens_ / split.tp : tokens_),
       trains_base_(!problem.training.adapters()),
-      told_(told),
+      kernels_(kernels),
       known_(known) {
   multiply_in(problem.training.precision);
 }

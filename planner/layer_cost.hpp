@@ -55,9 +55,9 @@ class CommonCosts {
 /// Builds the cost of one layer block by block: GEMMs, attention, memory-bound work, messages.
 class LayerBuilder final : private LayerOperators {
  public:
-  /// Every kernel is reported to `told`, and every linear kept in `known`, where there is one. With the latter,
+  /// Every kernel is reported to `kernels`, and every linear kept in `known`, where there is one. With the latter,
   /// messages are priced and not listed.
-  LayerBuilder(const Problem& problem, const Split& split, std::vector<KernelTime>* told = nullptr,
+  LayerBuilder(const Problem& problem, const Split& split, std::vector<KernelTime>* kernels = nullptr,
                CommonCosts* known = nullptr);
 
   /// Whole layer: mixer, feed-forward, norms.
@@ -126,7 +126,7 @@ class LayerBuilder final : private LayerOperators {
   Linear add_products(double m, double n, double k, DType dtype, std::uint16_t module);
   void add_linear_cost(const Linear& cost, std::uint16_t module);
   void tell(const KernelTime& kernel) const {
-    if (told_ != nullptr && kernel.time > Seconds()) told_->push_back(kernel);
+    if (kernels_ != nullptr && kernel.time > Seconds()) kernels_->push_back(kernel);
   }
   void tell_linear(double m, double n, double k, DType dtype, const Linear& cost, double share) const;
   void tell_adapters(double m, double n, double k) const;
@@ -208,7 +208,7 @@ class LayerBuilder final : private LayerOperators {
   std::array<Phase, kRecomputeModules> modules_{};
   double forward_kernels_ = 0, backward_kernels_ = 0;
   bool graphed_ = false;  ///< what is added now is launched by a graph of its part of the layer
-  std::vector<KernelTime>* told_;
+  std::vector<KernelTime>* kernels_;
   CommonCosts* known_;
 };
 

@@ -132,8 +132,8 @@ Evaluator::Moved Evaluator::moved_of_runs(const StageRuns& runs) const {
       rebuilt |= choice.kind == RecomputeKind::Full;
     }
     if (again) {
-      sum.blocks += sent_anew(price.gather, cost.forward.total(), passes_, problem_.cluster.calibration.overlap_tax,
-                              problem_.training.stack.overlap_param_gather);
+      sum.blocks += sent_again(price.gather, cost.forward.total(), passes_, problem_.cluster.calibration.overlap_tax,
+                               problem_.training.stack.overlap_param_gather);
       continue;
     }
     sum.blocks += passes_ * block_exposed<double>(cost, price, layers_of(group.content), rebuilt);

@@ -53,7 +53,7 @@ class RunSearch {
     std::vector<const LayerChoice*> chosen;
     for (const auto& list : lists_) chosen.push_back(&list.front());
     offer(chosen);
-    offer_alike();
+    offer_uniform();
     if (base_.pp > 1) improve(chosen);
     chosen.clear();
     descend(0, {}, chosen);
@@ -107,15 +107,15 @@ class RunSearch {
   }
 
   /// All layers of all stages under one way, each way in turn.
-  void offer_alike() {
+  void offer_uniform() {
     for (int way = 0; way < static_cast<int>(ways_.size()); ++way) {
       std::vector<const LayerChoice*> chosen;
       for (const auto& list : lists_) {
-        const auto alike = std::find_if(list.begin(), list.end(), [way](const LayerChoice& choice) {
+        const auto uniform = std::find_if(list.begin(), list.end(), [way](const LayerChoice& choice) {
           return choice.runs.size() == 1 && choice.runs.front().way == way;
         });
-        if (alike == list.end()) break;
-        chosen.push_back(&*alike);
+        if (uniform == list.end()) break;
+        chosen.push_back(&*uniform);
       }
       if (chosen.size() == lists_.size()) offer(chosen);
     }

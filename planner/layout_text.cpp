@@ -63,7 +63,7 @@ std::string choice_text(const LayoutAxis<T>& axis, const Layout& layout) {
   if (axis.is(&Layout::schedule)) return std::string(name(layout.schedule));
   if (axis.is(&Layout::sequence_parallel)) return layout.sequence_parallel ? "sp" : "no sp";
   if (axis.is(&Layout::order)) return fmt::format("order {}", name(layout.order));
-  if (axis.is(&Layout::stages) && layout.stages.empty()) return "stages alike";
+  if (axis.is(&Layout::stages) && layout.stages.empty()) return "equal stages";
   if (axis.is(&Layout::recompute))
     return layout.recompute.kind == RecomputeKind::None ? "no recompute"
                                                         : "recompute " + recompute_text(layout.recompute);

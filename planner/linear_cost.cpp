@@ -145,7 +145,7 @@ void LayerBuilder::tell_linear(double m, double n, double k, DType dtype, const 
 }
 
 void LayerBuilder::tell_adapters(double m, double n, double k) const {
-  if (told_ == nullptr) return;
+  if (kernels_ == nullptr) return;
   const double rank = static_cast<double>(training_.lora.rank);
   for (const auto& [out, in] : {std::pair(rank, k), std::pair(n, rank)}) {
     const auto time = [&](GemmShape shape, Orientation o) { return gemm_time(gpu_, shape, wide(), o); };

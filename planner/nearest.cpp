@@ -159,7 +159,7 @@ void suggest(Error& error, const std::vector<ChangedJob>& changes, Looks& looks)
 }
 
 /// Too big: what makes it smaller or gives it more room. First what keeps the GPUs, and of that what changes least of
-/// the training; then other hardware, the cheapest first, of which one at least is told.
+/// the training; then other hardware, the cheapest first, of which one at least is reported.
 void suggest_room(Error& error, const Problem& problem, const std::optional<RoomierHosts>& roomier, Looks& looks) {
   std::vector<Suggestion> kept, bought;
   const auto first = [&](const std::vector<ChangedJob>& changes,

@@ -173,8 +173,8 @@ std::vector<NextRun> next_runs(const Problem& problem, const std::vector<Estimat
     double most = 0;
     for (const NextRun& run : all) {
       const Beliefs then = after(beliefs, run);
-      const double told = open - then.open(), per_hour = told / run.gpu_hours();
-      if (told < kWorthIt * open || per_hour <= most) continue;
+      const double learnt = open - then.open(), per_hour = learnt / run.gpu_hours();
+      if (learnt < kWorthIt * open || per_hour <= most) continue;
       most = per_hour, best = run;
       best->open = then.open(), best->reference = then.of(0);
     }

@@ -79,7 +79,7 @@ struct PoolAlone {
 };
 
 /// Layers and recomputation of every stage by itself (planner/stage_search.hpp), beside a layout whose stages are
-/// alike.
+/// the same.
 struct PerStage {
   /// The fastest; none: nothing is faster than the fastest whose stages are equal.
   std::optional<Estimate> best{};

@@ -41,7 +41,7 @@ std::vector<Note> pooled_notes(const PoolModels& models, const Estimate& estimat
     first += run.gpus;
   }
   if (runs && !problem.mesh_per_pool)
-    notes.push_back({"pool_order", "rank order decides which stage stands where: start ranks " + order});
+    notes.push_back({"pool_order", "rank order decides which stage is where: start ranks " + order});
   for (std::size_t pool = 0; pool < problem.pools.size(); ++pool) {
     const bool at_risk = pool == 0 && estimate.fits == Fits::AtRisk;
     for (Note& note : hardware_notes(models.problem(static_cast<int>(pool)), at_risk))

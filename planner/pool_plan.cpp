@@ -48,7 +48,7 @@ Result<std::vector<int>> fixed_layers(const Problem& problem, int stages) {
   const bool partly = pools > 0 && (pools < problem.pools.size() || problem.fixed.chunk_layers);
   if (partly)
     return fail({"no_layout",
-                 "`layers=` stands for some pools and not for others",
+                 "`layers=` is given for some pools and not for others",
                  {},
                  {"give it for every pool, or for none: plan then places them by speed and memory"}});
   const int sum = std::accumulate(layers.begin(), layers.end(), 0);

@@ -101,20 +101,20 @@ class Search {
     std::int64_t placed = 0, left = 0;
     for (const Combination& one : all_) {
       ++found_.stats.considered, ++found_.stats.legal;
-      const bool alike = std::all_of(one.runs.begin(), one.runs.end(), [&](const Choice* run) {
+      const bool one_strategy = std::all_of(one.runs.begin(), one.runs.end(), [&](const Choice* run) {
         return same_strategy(whole_, run->layout, one.runs.front()->layout);
       });
       if (bounds_ && placed >= kMostPlaced) {
         --found_.stats.legal, ++left;
         continue;
       }
-      if ((named(whole_.framework) && !alike) || hopeless(one.least, alike)) {
+      if ((named(whole_.framework) && !one_strategy) || hopeless(one.least, one_strategy)) {
         ++found_.stats.pruned;
         continue;
       }
       ++placed;
       fits_ = false;
-      shard(one, alike);
+      shard(one, one_strategy);
       if (fits_) ++found_.stats.fit;
     }
     if (left > 0) found_.stats.rejected.push_back({"not_looked_into", left});
@@ -184,13 +184,13 @@ class Search {
   }
 
   /// Can nothing so slow be an answer? What all pools run the same way may be one that a framework runs.
-  [[nodiscard]] bool hopeless(Seconds least, bool alike) const {
+  [[nodiscard]] bool hopeless(Seconds least, bool one_strategy) const {
     if (!bounds_) return false;
-    const std::optional<PooledCandidate>& beaten = alike ? found_.runs : found_.paper;
+    const std::optional<PooledCandidate>& beaten = one_strategy ? found_.runs : found_.paper;
     return beaten && least > beaten->score.step_time;
   }
 
-  void shard(const Combination& one, bool alike) {
+  void shard(const Combination& one, bool one_strategy) {
     for (const int zero : whole_.fixed.zero ? std::vector<int>{*whole_.fixed.zero} : std::vector<int>{0, 1, 2, 3}) {
       PooledLayout layout;
       bool legal = true;
@@ -201,20 +201,20 @@ class Search {
         legal = legal && broken_rule(alone_[static_cast<std::size_t>(run.pool)], run.layout, Level::Sharding) < 0;
         layout.runs.push_back(std::move(run));
       }
-      if (legal) rebuild(one, layout, 0, alike, whole_.model.depth());
+      if (legal) rebuild(one, layout, 0, one_strategy, whole_.model.depth());
     }
   }
 
   /// Every way to recompute on each pool.
-  void rebuild(const Combination& one, PooledLayout& layout, std::size_t run, bool alike, int unplaced) {
+  void rebuild(const Combination& one, PooledLayout& layout, std::size_t run, bool one_strategy, int unplaced) {
     if (run == layout.runs.size()) {
-      if (unplaced <= 0) place(one, layout, alike);
+      if (unplaced <= 0) place(one, layout, one_strategy);
       return;
     }
     const std::vector<Recompute>& ways = recomputes_[static_cast<std::size_t>(layout.runs[run].pool)];
     for (std::size_t way = 0; way < ways.size(); ++way) {
       layout.runs[run].layout.recompute = ways[way];
-      const bool still = alike && ways[way] == layout.runs.front().layout.recompute;
+      const bool still = one_strategy && ways[way] == layout.runs.front().layout.recompute;
       if (named(whole_.framework) && !still) continue;
       const int most = bounds_ ? most_layers(*one.runs[run], layout.runs[run], way) : whole_.model.depth();
       rebuild(one, layout, run + 1, still, unplaced - most * layout.runs[run].layout.pp);
@@ -248,7 +248,7 @@ class Search {
     return found->second;
   }
 
-  void place(const Combination& one, PooledLayout layout, bool alike) {
+  void place(const Combination& one, PooledLayout layout, bool one_strategy) {
     std::vector<Choice> slower;  // what is rebuilt counts
     slower.reserve(one.runs.size());
     std::vector<const Choice*> runs;
@@ -268,10 +268,10 @@ class Search {
       slower.push_back(std::move(choice));
       runs.push_back(&slower.back());
     }
-    if (hopeless(least_step(whole_, runs), alike)) return;
+    if (hopeless(least_step(whole_, runs), one_strategy)) return;
     std::vector<RealBytes> capacity;
     for (const PooledRun& run : layout.runs) capacity.push_back(capacity_[static_cast<std::size_t>(run.pool)]);
-    const std::optional<PooledCandidate>& known = alike ? found_.runs : found_.paper;
+    const std::optional<PooledCandidate>& known = one_strategy ? found_.runs : found_.paper;
     const Seconds beat = known && bounds_ ? known->score.step_time : Seconds::infinity();
     const std::optional<FoundSplit> split = split_of_layers(layout, capacity, beat);
     if (!split) return;
@@ -283,7 +283,7 @@ class Search {
     }
     PooledCandidate candidate{std::move(layout), split->score};
     if (!found_.paper || better(whole_, candidate, *found_.paper)) found_.paper = candidate;
-    if (!alike || (found_.runs && !better(whole_, candidate, *found_.runs))) return;
+    if (!one_strategy || (found_.runs && !better(whole_, candidate, *found_.runs))) return;
     if (!frameworks_that_run(whole_, candidate.layout).empty()) found_.runs = std::move(candidate);
   }
 

@@ -9,7 +9,7 @@ namespace plan {
 namespace {
 
 /// Does each rank hold the same tokens of the same sequences on both sides?
-bool split_alike(const Layout& before, const Layout& behind) {
+bool same_split(const Layout& before, const Layout& behind) {
   if (before.tp == behind.tp && before.cp == behind.cp) return true;
   const auto in_order = [](const Layout& l) {
     return (l.cp == 1 || l.cp_kind == CpKind::Ulysses) && (l.tp == 1 || l.sequence_parallel);
@@ -37,7 +37,7 @@ std::vector<ReshardingGather> gathers(const Problem& problem, const Layout& from
 }  // namespace
 
 Resharding resharding(const Problem& problem, const Layout& before, const Layout& behind) {
-  if (split_alike(before, behind)) return {};
+  if (same_split(before, behind)) return {};
   return {gathers(problem, before, behind, "joined forward"), gathers(problem, behind, before, "joined backward")};
 }
 

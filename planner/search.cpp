@@ -159,10 +159,10 @@ std::size_t search_families(Way& way, bool at_risk, bool bounds, const Extent& e
 
 /// What the steps of candidates go to, each computed with the switches that its candidate turned on.
 std::vector<Terms> terms_of_each(const Problem& problem, const std::vector<Candidate>& candidates) {
-  std::map<SwitchMask, std::vector<std::size_t>> alike;
-  for (std::size_t i = 0; i < candidates.size(); ++i) alike[candidates[i].switched].push_back(i);
+  std::map<SwitchMask, std::vector<std::size_t>> by_switches;
+  for (std::size_t i = 0; i < candidates.size(); ++i) by_switches[candidates[i].switched].push_back(i);
   std::vector<Terms> all(candidates.size());
-  for (const auto& [on, places] : alike) {
+  for (const auto& [on, places] : by_switches) {
     std::vector<Layout> layouts;
     for (const std::size_t i : places) layouts.push_back(candidates[i].layout);
     const std::vector<Terms> terms = terms_of(on == 0 ? problem : with_switches(problem, on), layouts);

@@ -92,7 +92,7 @@ Result<nlohmann::json> parse_json(const std::string& source, const std::string& 
     nlohmann::json parsed = nlohmann::json::parse(text, std::ref(once));
     if (!once.twice.empty())
       return fail(Error{"duplicate_key",
-                        fmt::format("key `{}` stands twice", yaml::printable(once.twice)),
+                        fmt::format("key `{}` is given twice", yaml::printable(once.twice)),
                         {},
                         {"leave one of them out"},
                         place_at(text, file, text.rfind('"' + once.twice + '"'))});

@@ -54,8 +54,9 @@ double memory_gib_of(const PresetEntry& entry) {
 /// Does a preset go by what a name calls the device? `a100` is the one of 80 GB.
 bool usual_of(std::string_view name, const PresetEntry& entry) {
   const std::string words = longest_in(name, entry, "devices");
-  return std::any_of(entry.aliases.begin(), entry.aliases.end(),
-                     [&](std::string_view alias) { return alias.size() == words.size() && alike(alias, words); });
+  return std::any_of(entry.aliases.begin(), entry.aliases.end(), [&](std::string_view alias) {
+    return alias.size() == words.size() && same_but_for_case(alias, words);
+  });
 }
 
 /// Has a preset the memory that a name states? Makers count in GB or in GiB, with or without what a driver keeps: an

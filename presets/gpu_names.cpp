@@ -49,7 +49,7 @@ bool is_number(std::string_view text) { return text.find_first_not_of("012345678
 /// Gigabytes of a card: less than the numbers of models, such as 3090.
 bool is_memory(std::string_view part) { return is_number(part) && part.size() <= 3; }
 
-/// What stands between the signs of a name, in small letters; with `turns`, letters and digits apart, too.
+/// What is between the signs of a name, in small letters; with `turns`, letters and digits apart, too.
 std::vector<std::string> words_of_name(std::string_view name, bool turns = false) {
   std::vector<std::string> parts(1);
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -145,7 +145,7 @@ std::vector<std::string> gpus_of_make(std::string_view word, const std::vector<P
       const std::size_t at = entry.text.find(fmt::format("\n{}: ", key));
       const std::size_t from = at == std::string::npos ? at : at + 3 + std::string_view(key).size();
       if (at != std::string::npos &&
-          alike(entry.text.substr(from, entry.text.find_first_of(" #\n", from) - from), word))
+          same_but_for_case(entry.text.substr(from, entry.text.find_first_of(" #\n", from) - from), word))
         found.push_back(entry.name);
     }
   return found;

@@ -125,7 +125,7 @@ std::vector<std::string> in_units(std::string_view number, std::string_view unit
 std::string in_days(std::string_view number, std::string_view word) {
   const std::optional<double> count = as_number<double>(number);
   for (const LongTime& time : kLongTimes)
-    if (count && alike(time.word, word)) return fmt::format("{} d", *count * time.days);
+    if (count && same_but_for_case(time.word, word)) return fmt::format("{} d", *count * time.days);
   return {};
 }
 
@@ -133,11 +133,11 @@ ParsedQuantity unknown_unit(std::string_view number, std::string_view name, Unit
   std::vector<std::string_view> names, meant;
   for (const Unit& unit : known.units) {
     names.push_back(unit.name);
-    if (alike(unit.name, name)) meant.push_back(unit.name);
+    if (same_but_for_case(unit.name, name)) meant.push_back(unit.name);
   }
   for (const bool case_matters : {true, false})  // `Gbps` and `GBps` are two
     for (const Spelling& one : known.elsewhere)
-      if (meant.size() < 2 && (case_matters ? one.word == name : alike(one.word, name)) &&
+      if (meant.size() < 2 && (case_matters ? one.word == name : same_but_for_case(one.word, name)) &&
           std::find(meant.begin(), meant.end(), one.unit) == meant.end())
         meant.push_back(one.unit);
   if (std::string days = in_days(number, name); !days.empty() && known.usual == "s")

@@ -145,11 +145,11 @@ void read_newest(yaml::Map& root, StackHistory& history) {
 void read_names(yaml::Map& root, StackPreset& preset) {
   for (const yaml::Node* name : root.list("names", yaml::kOptional)) {
     const bool again = std::any_of(preset.names.begin(), preset.names.end(),
-                                   [&](const std::string& before) { return alike(before, name->text); });
+                                   [&](const std::string& before) { return same_but_for_case(before, name->text); });
     if (name->kind != yaml::Kind::Scalar)
       root.reader().error(*name, "bad_value", "a name is a text");
     else if (again)
-      root.reader().error(*name, "duplicate_key", fmt::format("`{}` stands twice", yaml::printable(name->text)));
+      root.reader().error(*name, "duplicate_key", fmt::format("`{}` is given twice", yaml::printable(name->text)));
     else
       preset.names.push_back(name->text);
   }

@@ -137,7 +137,8 @@ std::string doubt(const std::vector<std::pair<std::string, StackPreset>>& files)
     for (const std::string& name : preset.names)
       for (const auto& [other, second] : files)
         for (const std::string& again : second.names)
-          if (key < other && alike(name, again)) return fmt::format("{} and {} both name `{}`", key, other, name);
+          if (key < other && same_but_for_case(name, again))
+            return fmt::format("{} and {} both name `{}`", key, other, name);
   return {};
 }
 

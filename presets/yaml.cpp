@@ -211,7 +211,7 @@ void check_keys(const Document& d, const Node& node, Errors& errors) {
   for (std::size_t i = 1; i < keys.size(); ++i) {
     if (keys[i]->text != keys[i - 1]->text) continue;
     errors.push_back({"duplicate_key",
-                      fmt::format("key `{}` stands twice", printable(keys[i]->text)),
+                      fmt::format("key `{}` is given twice", printable(keys[i]->text)),
                       {fmt::format("first on line {}", keys[i - 1]->line)},
                       {},
                       place_in(d, *keys[i])});

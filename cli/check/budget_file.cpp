@@ -43,7 +43,7 @@ constexpr std::pair<std::string_view, std::string_view> kMetricsElsewhere[] = {
 std::vector<std::string> help_for_metric(std::string_view name) {
   for (const auto& [metric, words] : kMetricsElsewhere)
     for (const std::string_view word : split(words, ","))
-      if (alike(word, name)) return {fmt::format("write `{}`", metric)};
+      if (same_but_for_case(word, name)) return {fmt::format("write `{}`", metric)};
   std::vector<std::string_view> names;
   for (const MetricRow& known : metrics())
     if (known.metric != Metric::MemoryFit) names.push_back(known.name);

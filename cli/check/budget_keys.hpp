@@ -9,7 +9,7 @@
 namespace plan {
 
 /// A sentence about flags as a budget says it: "write `--gpus 16384`" is "write `gpus: 16384`". In `of_launch_file`
-/// flags may be another tool's: only those are spelt anew whose names no framework has.
+/// flags may be another tool's: only those are spelt again whose names no framework has.
 [[nodiscard]] std::string spelt_as_keys(std::string_view text, bool of_launch_file = false);
 
 /// What to write for a `key` that budgets lack, in sentences; none: it is no word of another tool. `items`: keys and

@@ -67,8 +67,8 @@ void add_other_inputs(const ResolvedJob& job, const EarlierPlan& baseline, std::
     const bool choice =
         input.key != "gpu" && std::find(choice_keys().begin(), choice_keys().end(), input.key) != choice_keys().end();
     const Input* before = find_input(baseline.inputs, input.key);
-    const bool told = std::any_of(causes.begin(), causes.end(), [&](const Cause& c) { return c.key == input.key; });
-    if (ignored || choice || told || before == nullptr) continue;
+    const bool known = std::any_of(causes.begin(), causes.end(), [&](const Cause& c) { return c.key == input.key; });
+    if (ignored || choice || known || before == nullptr) continue;
     const bool content = before->value == input.value && !before->digest.empty() && before->digest != input.digest;
     if (before->value == input.value && !content) continue;
     Cause cause = cause_at(job, input.key);

@@ -181,7 +181,7 @@ constexpr SenseWords kSenseWords[] = {
 std::optional<std::string_view> without(std::string_view text, std::string_view word, bool in_front) {
   if (text.size() < word.size()) return std::nullopt;
   const std::size_t at = in_front ? 0 : text.size() - word.size();
-  if (!alike(text.substr(at, word.size()), word)) return std::nullopt;
+  if (!same_but_for_case(text.substr(at, word.size()), word)) return std::nullopt;
   const std::string_view rest = in_front ? text.substr(word.size()) : text.substr(0, at);
   const bool letters = std::isalpha(static_cast<unsigned char>(word.back())) != 0 && !rest.empty();
   const char next = rest.empty() ? ' ' : in_front ? rest.front() : rest.back();

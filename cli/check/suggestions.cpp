@@ -16,8 +16,8 @@ bool is_stated(const ResolvedJob& job, std::string_view key) {
 /// Words that are set back to what they were, and have no row among the choices.
 void add_words(const ResolvedJob& job, const Problem& mended, std::vector<Step>& steps) {
   for (const std::string_view key : job_words()) {
-    const std::vector<std::string>& told = suggested_keys();
-    if (key == "layout" || std::find(told.begin(), told.end(), key) != told.end()) continue;
+    const std::vector<std::string>& suggested = suggested_keys();
+    if (key == "layout" || std::find(suggested.begin(), suggested.end(), key) != suggested.end()) continue;
     std::string before = input_text(job.problem.inputs, key), after = input_text(mended.inputs, key);
     if (before == after) continue;
     Step step{std::string(key), std::move(before), std::move(after), place_of_input(job, key)};

@@ -38,7 +38,7 @@ std::vector<BudgetFile> read_budgets(const Args& args, Errors& errors) {
     errors.push_back({"missing_flag",
                       "`--budget` is missing",
                       {},
-                      {"write `plan check --budget budget.yaml`; plan-budget(5) says what stands in it"}});
+                      {"write `plan check --budget budget.yaml`; plan-budget(5) says what it holds"}});
   std::vector<BudgetFile> budgets;
   for (const std::string& path : paths)
     if (auto budget = value_or_errors(errors, read_budget_file(path))) budgets.push_back(std::move(*budget));
@@ -74,8 +74,7 @@ void override_jobs(std::vector<BudgetFile>& budgets, const Args& args, Errors& e
                       {},
                       {"keep the limits of runs that are measured in budgets of their own"}});
   if (args.measured.empty() && !args.smi.empty())
-    errors.push_back(
-        {"missing_flag", "`--smi` stands beside a run's log", {}, {"name the log with `--measured out.log`"}});
+    errors.push_back({"missing_flag", "`--smi` goes with a run's log", {}, {"name the log with `--measured out.log`"}});
   for (BudgetFile& budget : budgets)
     for (BudgetJob& job : budget.jobs) {
       if (!args.measured.empty() && args.from.empty() && job.from.empty() && !job.words.contains("layout"))

@@ -139,7 +139,7 @@ Errors without_end(const std::vector<Trace>& traces, DiagnosisReport& report) {
                         {trace.file, 0, 0, 1, {}}});
     else
       report.notes.push_back(
-          {"cut_trace", fmt::format("{} has no end ({}): what stands before it is compared", trace.file, trace.cut)});
+          {"cut_trace", fmt::format("{} has no end ({}): what is before it is compared", trace.file, trace.cut)});
   }
   return errors;
 }

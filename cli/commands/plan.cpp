@@ -31,7 +31,7 @@ Errors meaningless_answers(const Args& args, const Problem& problem) {
     errors.push_back({"conflicting_flags",
                       "`--advice` has none for several kinds of GPU",
                       {},
-                      {"leave `--advice` out: each kind alone stands beside the answer"}});
+                      {"leave `--advice` out: the answer shows each kind alone"}});
   if (args.per_layer && !problem.pools.empty())
     errors.push_back({"conflicting_flags",
                       "`--per-layer` mixes strategies on one kind of GPU, and the job has several",

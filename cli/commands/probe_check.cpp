@@ -20,9 +20,9 @@ std::string own_look(const Args& args, const SessionOptions& session, const Mach
     at.gpu = session.setup.device;
     at.beside = stands_beside(session.processors, machine.gpus[static_cast<std::size_t>(at.gpu)]);
   }
-  at.told[static_cast<std::size_t>(Vendor::CublasLt)].path = args.cublas_lib.value_or("");
-  at.told[static_cast<std::size_t>(Vendor::Nccl)].path = args.nccl_lib.value_or("");
-  at.told[static_cast<std::size_t>(Vendor::Cudnn)].path = args.cudnn_lib.value_or("");
+  at.named[static_cast<std::size_t>(Vendor::CublasLt)].path = args.cublas_lib.value_or("");
+  at.named[static_cast<std::size_t>(Vendor::Nccl)].path = args.nccl_lib.value_or("");
+  at.named[static_cast<std::size_t>(Vendor::Cudnn)].path = args.cudnn_lib.value_or("");
   at.allow_busy = args.allow_busy;
   return pack_check(check_rank(at, process_variables()));
 }

@@ -27,7 +27,7 @@ constexpr Term kTerms[] = {
     {"ep", "expert-parallel communication that stays exposed", explain_ep},
     {"pp", "pipeline communication that stays exposed", explain_pp},
     {"dp", "data-parallel communication that stays exposed", explain_dp},
-    {"placement", "which rank stands where, and what each axis crosses", explain_placement},
+    {"placement", "which rank is where, and what each axis crosses", explain_placement},
     {"optimizer_step", "time of the optimizer step", explain_optimizer_step},
     {"straggler", "waiting for the slowest rank", explain_straggler},
     {"throughput", "tokens per second", explain_throughput},

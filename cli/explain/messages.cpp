@@ -191,9 +191,9 @@ Explanation explain_hand_over(const Plan& plan, std::string name) {
   for (std::size_t i = 1; i < tiers.size(); ++i)
     if (tiers[i] > tiers[slowest]) slowest = i;
   Explanation out =
-      explained(hops.alike() ? "one hand-over between pipeline stages" : "the slowest hand-over between stages",
+      explained(hops.uniform() ? "one hand-over between pipeline stages" : "the slowest hand-over between stages",
                 hop_seconds<Traced>(problem.cluster, bytes, tiers[slowest]), "s", kMessageLaw);
-  if (!hops.alike()) out.notes = {"`plan explain placement` says which stages hand over across which tier"};
+  if (!hops.uniform()) out.notes = {"`plan explain placement` says which stages hand over across which tier"};
   out.name = std::move(name);
   return out;
 }
@@ -225,7 +225,7 @@ Result<Explanation> explain_dp(const Plan& plan, int) {
   const CostModel costs(plan.problem, split_of(layout));
   Evaluator evaluator(plan.problem, costs, layout);
   evaluator.recompute(layout.recompute);
-  const auto told = evaluator.traced_sharding(layout, MemoryModel(plan.problem, layout)).exposed;
+  const auto exposed = evaluator.traced_sharding(layout, MemoryModel(plan.problem, layout)).exposed;
   ExplainedSum sum;
   const auto add = [&](const char* name, const char* title, const Traced& law) {
     Explanation part = explained(title, law, "s", kMessageLaw);
@@ -233,9 +233,9 @@ Result<Explanation> explain_dp(const Plan& plan, int) {
     sum.add("", title, std::move(part));
   };
   add("r", layout.zero == 3 ? "exposed reductions and gathers, layer by layer" : "exposed reduction of gradients",
-      told.reduce);
-  add("g", "exposed gathering of parameters", told.gather);
-  add("e", "sum of what both ends of the pipeline, or copies that train apart, hold", told.table);
+      exposed.reduce);
+  add("g", "exposed gathering of parameters", exposed.gather);
+  add("e", "sum of what both ends of the pipeline, or copies that train apart, hold", exposed.table);
   const Traced scales = scale_seconds<Traced>(plan.problem.cluster, scale_messages(plan.problem, layout));
   if (scales.value() > 0) add("s", "all-reduces of the largest values that delayed scaling goes by", scales);
   if (sum.symbols.empty()) return nothing("data-parallel");

@@ -145,10 +145,10 @@ Explanation longest_step(const Plan& plan) {
   const CostModel costs(plan.problem, split_of(layout));
   Evaluator evaluator(plan.problem, costs, layout);
   evaluator.recompute(layout.recompute);
-  const Evaluator::TracedSharding told = evaluator.traced_sharding(layout, MemoryModel(plan.problem, layout));
+  const Evaluator::TracedSharding sharding = evaluator.traced_sharding(layout, MemoryModel(plan.problem, layout));
   const std::vector<int>& content_of = evaluator.stages().content_of;
-  const auto first = std::find(content_of.begin(), content_of.end(), told.stepped) - content_of.begin();
-  Explanation out = explained("seconds to read and write gradients and states", told.exposed.optimizer, "s",
+  const auto first = std::find(content_of.begin(), content_of.end(), sharding.stepped) - content_of.begin();
+  Explanation out = explained("seconds to read and write gradients and states", sharding.exposed.optimizer, "s",
                               "bytes of Adam in fp32; plan formula memory-bound-time");
   const StageRank rank = stage_rank(plan, static_cast<int>(first));
   for (const char* name : {"P", "P_e"})
@@ -276,14 +276,14 @@ Result<Explanation> explain_gpu_hours(const Plan& plan, int) {
 }
 
 Result<Explanation> explain_pipeline_wait(const Plan& plan) {
-  const PipelineTime told = slowest_stage(plan).pipeline;
+  const PipelineTime pipeline = slowest_stage(plan).pipeline;
   return explained("waiting for other pipeline stages", "t - w - h", plan.best.terms.bubble.value, "s",
-                   {{"t", told.total().value,
+                   {{"t", pipeline.total().value,
                      fmt::format("seconds of the pipeline under {}, first forward to last gradient",
                                  name(plan.best.layout.schedule)),
                      "schedule"},
-                    {"w", told.busy.value, "seconds that the slowest stage works", kReport},
-                    {"h", told.hop.value, "seconds of exposed hand-overs", "plan explain pp"}},
+                    {"w", pipeline.busy.value, "seconds that the slowest stage works", kReport},
+                    {"h", pipeline.hop.value, "seconds of exposed hand-overs", "plan explain pp"}},
                    "closed form of the schedule, checked by simulation; --timeline and --format trace draw it");
 }
 

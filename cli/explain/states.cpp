@@ -167,7 +167,7 @@ class StateSum {
     equation_ = fmt::format("{}*({})", factor, equation_);
     give(std::move(symbol));
   }
-  Explanation told(const char* what, int stage, Bytes reported) {
+  Explanation finished(const char* what, int stage, Bytes reported) {
     return explained(fmt::format("{} of stage {}", what, stage), equation_.empty() ? "0" : equation_,
                      static_cast<double>(reported.value), "bytes", std::move(symbols_),
                      "Rajbhandari et al. 2020, arXiv:1910.02054; Megatron-LM dist_optimizer", std::move(parts_));
@@ -235,7 +235,7 @@ Result<Explanation> explain_weights(const Plan& plan, int stage) {
   sum.add({"q", rank.model.quantised_bytes(plan.best.layout).value,
            "bytes of quantised copies of a GEMM's weight, beyond the 16-bit weight that they replace", "precision"},
           "Q", Which::Products, "Q_e", Which::ExpertProducts, false);
-  return sum.told("weights", stage, reported);
+  return sum.finished("weights", stage, reported);
 }
 
 Result<Explanation> explain_grads(const Plan& plan, int stage) {
@@ -246,7 +246,7 @@ Result<Explanation> explain_grads(const Plan& plan, int stage) {
   sum.add({"k", state_bytes(plan.problem.training, plan.best.layout.zero).grads.value,
            "bytes of gradient per parameter", kFrom},
           "P", Which::Dense, "P_e", Which::Experts, !plan.problem.training.adapters());
-  return sum.told("gradients", stage, reported);
+  return sum.finished("gradients", stage, reported);
 }
 
 Result<Explanation> explain_optimizer(const Plan& plan, int stage) {
@@ -255,7 +255,7 @@ Result<Explanation> explain_optimizer(const Plan& plan, int stage) {
   const Training& training = plan.problem.training;
   const Layout& layout = plan.best.layout;
   const StateBytes bytes = state_bytes(training, layout.zero);
-  const bool alike = bytes.ends == bytes.moments || training.adapters();
+  const bool same_bytes = bytes.ends == bytes.moments || training.adapters();
   const StageRank rank = stage_rank(plan, stage);
   StateSum sum(plan, rank, layout.zero >= 1);
   ExplainedSum each;
@@ -265,9 +265,9 @@ Result<Explanation> explain_optimizer(const Plan& plan, int stage) {
   Explanation k = explained("bytes of optimizer state per parameter", each.equation,
                             (bytes.master + bytes.moments + bytes.optimizer_grads).value, "", std::move(each.symbols));
   k.name = "k";
-  sum.add({"k", k.value, k.title, kFrom}, "P", Which::Dense, "P_e", Which::Experts, alike && !training.adapters());
+  sum.add({"k", k.value, k.title, kFrom}, "P", Which::Dense, "P_e", Which::Experts, same_bytes && !training.adapters());
   if (k.value > 0) sum.part(std::move(k));
-  if (!alike)
+  if (!same_bytes)
     sum.add_ends({"k_x", (bytes.master + bytes.ends + bytes.optimizer_grads).value,
                   "bytes of optimizer state per parameter of embedding and head", kFrom});
   if (training.offload.optimizer > 0)
@@ -275,7 +275,7 @@ Result<Explanation> explain_optimizer(const Plan& plan, int stage) {
   if (both_ways(layout.schedule) && layout.zero > 0)
     sum.times("y", {"y", stages_met(layout.schedule), "a stage's states are sharded over the ranks of both directions",
                     "schedule"});
-  return sum.told("optimizer states", stage, reported);
+  return sum.finished("optimizer states", stage, reported);
 }
 
 }  // namespace plan

@@ -78,14 +78,14 @@ std::vector<ExplainedSymbol> stages_and_chunks(const Plan& plan) {
 }
 
 /// What the schedule waits beyond `equal`, the law of equal stages.
-Explanation unequal_stages(const Plan& plan, const PipelineTime& told, double equal) {
+Explanation unequal_stages(const Plan& plan, const PipelineTime& pipeline, double equal) {
   std::vector<ExplainedSymbol> symbols = {
-      {"T", told.total().value, "seconds from the first forward to the last gradient, all stages", "schedule"},
-      {"h", told.hop.value, "seconds of exposed hand-overs", "plan explain pp"},
-      {"w", told.busy.value, "seconds that the slowest stage works", "plan explain bubble.w"}};
+      {"T", pipeline.total().value, "seconds from the first forward to the last gradient, all stages", "schedule"},
+      {"h", pipeline.hop.value, "seconds of exposed hand-overs", "plan explain pp"},
+      {"w", pipeline.busy.value, "seconds that the slowest stage works", "plan explain bubble.w"}};
   for (ExplainedSymbol& symbol : stages_and_chunks(plan)) symbols.push_back(std::move(symbol));
   Explanation out = explained("waiting beyond what equal stages have", "T - h - w*(1 + (p - 1)/(m*v))",
-                              told.bubble.value - equal, "s", std::move(symbols),
+                              pipeline.bubble.value - equal, "s", std::move(symbols),
                               "T: closed form of the schedule over every stage's time, checked by simulation; "
                               "--timeline draws it");
   out.name = "u";
@@ -98,15 +98,15 @@ Result<Explanation> explain_bubble(const Plan& plan, int) {
   const Layout& layout = plan.best.layout;
   if (layout.pp == 1) return fail(Error{"nothing_to_explain", "the layout has one pipeline stage: no bubble"});
   if (splits_backward(layout.schedule)) return explain_pipeline_wait(plan);
-  const PipelineTime told = slowest_stage(plan).pipeline;
+  const PipelineTime pipeline = slowest_stage(plan).pipeline;
   const double chunks = static_cast<double>(plan.best.micro_batches) * layout.vp;
-  Explanation unequal = unequal_stages(plan, told, (layout.pp - 1.0) / chunks * told.busy.value);
+  Explanation unequal = unequal_stages(plan, pipeline, (layout.pp - 1.0) / chunks * pipeline.busy.value);
   std::vector<ExplainedSymbol> symbols = stages_and_chunks(plan);
-  symbols.push_back({"w", told.busy.value, "seconds that the slowest stage works", {}});
+  symbols.push_back({"w", pipeline.busy.value, "seconds that the slowest stage works", {}});
   symbols.push_back({"u", unequal.value, "difference that unequal stages make", {}});
   return explained("waiting for other pipeline stages", "(p - 1)/(m*v)*w + u", plan.best.terms.bubble.value, "s",
                    std::move(symbols), "Narayanan et al. 2021, arXiv:2104.04473",
-                   {work_of_stage(plan, told.busy), std::move(unequal)});
+                   {work_of_stage(plan, pipeline.busy), std::move(unequal)});
 }
 
 Result<Explanation> explain_throughput(const Plan& plan, int) {

@@ -198,7 +198,7 @@ void read_no_sharding(JobBuilder& builder) {
   builder.job.fixed.zero = 0;
   builder.guess("zero", "0",
                 launched.empty() ? "no file says how it is launched: plain data parallelism"
-                                 : "what DeepSpeed shards stands in the program: plain data parallelism");
+                                 : "what DeepSpeed shards is decided in the program: plain data parallelism");
 }
 
 /// Words that accelerate stops at (1.15.0: utils/dataclasses.py, parallelism_config.py).
@@ -252,7 +252,7 @@ void hugging_face::read_processes(JobBuilder& builder, const LaunchFacts& facts)
 }
 
 void hugging_face::read_unknown_to_accelerate(JobBuilder& builder) {
-  std::set<std::string, std::less<>> told;
+  std::set<std::string, std::less<>> noted;
   for (const Setting& setting : builder.settings.all()) {
     if (!setting.key.starts_with("acc.") || setting.key == "acc.missing_file") continue;
     std::string_view key = shown_key(setting.key).substr(0, setting.key.find('[') - 4);
@@ -261,7 +261,7 @@ void hugging_face::read_unknown_to_accelerate(JobBuilder& builder) {
     const bool known = std::find(std::begin(kTop), std::end(kTop), section) != std::end(kTop);
     if (known && (!nested || key == section)) continue;
     if (known) key = key.substr(0, key.find('.', section.size() + 1));  // what is below it is one word of it
-    if (told.emplace(known ? key : section).second)
+    if (noted.emplace(known ? key : section).second)
       builder.unknown_key(setting, known ? key : section, known ? std::span<const std::string_view>(kNested) : kTop,
                           known ? "is unknown to accelerate, which passes over it in silence"
                                 : "is unknown to accelerate, which stops there");

@@ -194,13 +194,13 @@ Result<DialectKeys> bridge_keys(const DialectKeys& flags) {
 
 namespace recipes {
 
-DialectKeys keys_of_flags_of_recipe(const LaunchSource& source, std::vector<Note>& told) {
+DialectKeys keys_of_flags_of_recipe(const LaunchSource& source, std::vector<Note>& notes) {
   const auto starts = [](std::string_view word) { return word.ends_with("run_recipe.py"); };
   DialectKeys keys;
   for (const ShellCommand& command : follow_script(source).commands) {
     const Performance one = flags_of(command.words, source.path, starts);
     for (const auto& [key, value] : plain_keys(one.keys)) keys[key] = value;
-    one.open.tell(told, "these flags");
+    one.open.tell(notes, "these flags");
   }
   return keys;
 }

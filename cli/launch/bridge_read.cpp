@@ -23,7 +23,7 @@ std::optional<recipes::Named> recipe_of(const LaunchSource& source) {
 }
 
 /// Keys of all files, those of commands first.
-Result<DialectKeys> keys_of(std::span<const LaunchSource> files, std::vector<Note>& told) {
+Result<DialectKeys> keys_of(std::span<const LaunchSource> files, std::vector<Note>& notes) {
   DialectKeys keys;
   Errors errors;
   const auto take = [&](const Result<DialectKeys>& own) {
@@ -32,7 +32,7 @@ Result<DialectKeys> keys_of(std::span<const LaunchSource> files, std::vector<Not
   for (const LaunchSource& source : files) {
     if (!is_shell(source)) continue;
     take(keys_of_overrides(source, kProgram));
-    DialectKeys flags = recipes::keys_of_flags_of_recipe(source, told);
+    DialectKeys flags = recipes::keys_of_flags_of_recipe(source, notes);
     if (const auto length = flags.find("dataset.seq_length"); length != flags.end())
       flags.try_emplace("model.seq_length", length->second);
     take(flags);
@@ -46,8 +46,8 @@ Result<DialectKeys> keys_of(std::span<const LaunchSource> files, std::vector<Not
 }  // namespace
 
 Result<LaunchJob> read_bridge(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  std::vector<Note> told;
-  Result<DialectKeys> keys = keys_of(files, told);
+  std::vector<Note> notes;
+  Result<DialectKeys> keys = keys_of(files, notes);
   if (!keys) return fail(keys.error());
   std::optional<recipes::Named> recipe;
   for (const LaunchSource& source : files)
@@ -60,7 +60,7 @@ Result<LaunchJob> read_bridge(std::span<const LaunchSource> files, const LaunchF
   Result<LaunchJob> job =
       recipe ? recipes::job_of(bridge_dialect(), *keys, *recipe, facts) : dialect_job(bridge_dialect(), *keys, facts);
   if (job)
-    for (const Note& note : told) unused(*job, note.code, note.text);
+    for (const Note& note : notes) unused(*job, note.code, note.text);
   return job;
 }
 

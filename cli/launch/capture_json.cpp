@@ -141,7 +141,7 @@ Result<LaunchSource> read_capture(const std::string& path, const std::string& te
     return fail({"bad_capture",
                  fmt::format("{}: not a whole record of schema {}", path, kSchema),
                  {},
-                 {"write it anew with `plan capture`"}});
+                 {"write it again with `plan capture`"}});
   if (json["started"].empty()) return fail({"bad_capture", fmt::format("{}: it records no program", path)});
   auto files = std::make_shared<Files>();
   for (const Json& file : json["files"]) (*files)[file["name"].get<std::string>()] = file["text"].get<std::string>();

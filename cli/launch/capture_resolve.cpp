@@ -2,7 +2,7 @@
 // to. Programs of hydra's print their whole configuration, defaults and interpolations done, and end, when they are
 // given `--cfg job --resolve` (hydra 1.3, "Hydra's command line flags"). Programs of transformers' HfArgumentParser run
 // up to its parser; what that takes from defaults, configuration files and words goes behind the recorded words, as
-// flags. torchtitan's ConfigManager (0.2) is asked without its program: the TOML file that the words come to stands in
+// flags. torchtitan's ConfigManager (0.2) is asked without its program: the TOML file that the words come to is in
 // their place. Tested by tests/launch/capture_test.cpp.
 #include "cli/launch/capture_stand_in.hpp"
 

@@ -209,7 +209,8 @@ struct Batch {
   bool open = false;  ///< what steps a rank takes is stated, and only their size is not
 };
 
-/// As stated by DeepSpeed's file or the Trainer; what neither states is the Trainer's default. None: an error was told.
+/// As stated by DeepSpeed's file or the Trainer; what neither states is the Trainer's default. None: an error was
+/// reported.
 std::optional<Batch> stated_batch(JobBuilder& builder) {
   Settings& settings = builder.settings;
   Batch batch{number(settings, kBatch, "none"), number(settings, kMicro, kMicroArgument),

@@ -273,8 +273,8 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& stated,
   group_experts(dialect, keys, facts, args);
   if (dialect.derive != nullptr) dialect.derive(keys, facts, args);
   tell_counted(keys, dialect.counted, args);
-  LaunchJob told;
-  judge_unread(dialect, keys, errors, told);
+  LaunchJob noted;
+  judge_unread(dialect, keys, errors, noted);
   Result<LaunchJob> job = megatron_job(args, facts);
   keep_errors(errors, job);
   if (!errors.empty()) return fail(std::move(errors));
@@ -285,8 +285,8 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const DialectKeys& stated,
   });
   for (const Input& input : job->inputs)
     if (input.origin == Origin::Default) job->homes[input.key] = first->second.where;
-  job->notes.insert(job->notes.end(), told.notes.begin(), told.notes.end());
-  job->unused.insert(job->unused.end(), told.unused.begin(), told.unused.end());
+  job->notes.insert(job->notes.end(), noted.notes.begin(), noted.notes.end());
+  job->unused.insert(job->unused.end(), noted.unused.begin(), noted.unused.end());
   return job;
 }
 

@@ -43,7 +43,7 @@ void walk(const yaml::Node& node, const std::string& path, const std::string& fi
 
 Error missing_arguments(const std::string& path, const std::string& name, int line) {
   return {"missing_file",
-          fmt::format("{}:{}: there is no file `{}` beside it, and the job stands there", path, line, name),
+          fmt::format("{}:{}: there is no file `{}` beside it, and the job is described there", path, line, name),
           {},
           {"give it with a `--from` of its own"}};
 }

@@ -161,7 +161,7 @@ std::string preset_of(const std::string& device) {
 }
 
 /// One kind of GPU and one strategy: a pipeline like any other.
-void place_alike(LaunchJob& job, const std::vector<Mesh>& meshes, const std::vector<int>& layers) {
+void place_one_strategy(LaunchJob& job, const std::vector<Mesh>& meshes, const std::vector<int>& layers) {
   const Mesh& front = meshes.front();
   Fixed& fixed = job.fixed;
   fixed.dp = front.dp, fixed.pp = static_cast<int>(layers.size());
@@ -223,12 +223,12 @@ Result<LaunchJob> read_hetero(const DialectKeys& keys, const std::string& path, 
   job->gpus = static_cast<int>(gpus);
   state(*job, "gpus", fmt::format("{}", gpus), hetero.where(kMeshes));
   job->fixed.schedule = Schedule::OneFOneB, job->fixed.vp = 1;
-  const bool alike = std::all_of(meshes.begin(), meshes.end(), [&](Mesh mesh) {
+  const bool same_strategy = std::all_of(meshes.begin(), meshes.end(), [&](Mesh mesh) {
     mesh.pp = front.pp;
     return mesh == front;
   });
-  if (alike)
-    place_alike(*job, meshes, layers);
+  if (same_strategy)
+    place_one_strategy(*job, meshes, layers);
   else
     place_apart(*job, meshes, layers, keys);
   job->meshes_where = hetero.where(kMeshes);

@@ -53,7 +53,7 @@ struct LaunchFacts {
 inline constexpr std::int64_t kMostGpus = kMostRanks;
 
 /// How many of the names that a framework does not know are listed one by one.
-inline constexpr std::size_t kMostTold = 100;
+inline constexpr std::size_t kMostNoted = 100;
 
 /// Whether the file is one of a format, from its content.
 using Recognises = bool(const LaunchSource&);

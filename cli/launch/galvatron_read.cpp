@@ -270,13 +270,13 @@ void read_vocabulary(JobBuilder& builder, const LayerChoice& front) {
   const bool ulysses = front.ulysses > 1;
   const int width = ulysses ? front.ulysses : front.tp, vtp = builder.degree("vtp", 1), vcp = builder.degree("vcp", 1);
   const bool vsp = builder.degree("vsp", 0, 0) > 0;
-  const auto told = [&](std::string_view key, int value) {
+  const auto note_degree = [&](std::string_view key, int value) {
     builder.unused(builder.settings.states(key) ? key : "tp_sizes_enc",
                    fmt::format("`{}` {}{}: embedding and head are priced as the layers of their stages", key, value,
                                builder.settings.states(key) ? "" : ", Galvatron's default"));
   };
-  if (vtp != width || (vtp > 1 && vsp != ulysses)) told("vtp", vtp);
-  if (vcp != front.cp) told("vcp", vcp);
+  if (vtp != width || (vtp > 1 && vsp != ulysses)) note_degree("vtp", vtp);
+  if (vcp != front.cp) note_degree("vcp", vcp);
   for (const std::string_view key : {"embed_sdp", "vocab_sdp"})
     if (builder.degree(key, 0, 0) > 0)
       builder.unused(key, fmt::format("`{}`: embedding and head are priced with the ZeRO of their stages", key));

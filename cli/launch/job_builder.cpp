@@ -155,7 +155,7 @@ bool JobBuilder::refuses_degree(const Setting& setting, std::string_view key) {
 
 void JobBuilder::unknown_key(const Setting& setting, std::string_view word, std::span<const std::string_view> known,
                              std::string_view verdict) {
-  if (std::find(known.begin(), known.end(), word) != known.end() || ++unknown_ > kMostTold) return;
+  if (std::find(known.begin(), known.end(), word) != known.end() || ++unknown_ > kMostNoted) return;
   const std::string near = nearest_name(word, known);
   std::string text = fmt::format("{}: `{}` {}{}", setting.where(), yaml::printable(word), verdict,
                                  near.empty() ? "" : fmt::format("; the nearest name is `{}`", near));
@@ -180,8 +180,8 @@ Result<LaunchJob> JobBuilder::finish() {
   Errors all = settings.errors();
   all.insert(all.end(), errors.begin(), errors.end());
   if (!all.empty()) return fail(std::move(all));
-  if (unknown_ > kMostTold)
-    note("unknown_key", fmt::format("{} more keys are unknown to {}", unknown_ - kMostTold, job.format));
+  if (unknown_ > kMostNoted)
+    note("unknown_key", fmt::format("{} more keys are unknown to {}", unknown_ - kMostNoted, job.format));
   job.training = training;
   return std::move(job);
 }
@@ -216,7 +216,7 @@ std::string plan_line(const Plan& plan) {
 
 bool same_layers(const Model& a, const Model& b) {
   return a.vocab == b.vocab && a.tied == b.tied &&
-         layer_by_layer(a, b, [](const Layer& one, const Layer& other) { return alike(one, other); });
+         layer_by_layer(a, b, [](const Layer& one, const Layer& other) { return same_shape(one, other); });
 }
 
 bool has_layers_of(std::string_view preset, const Model& model) {

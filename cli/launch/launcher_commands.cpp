@@ -21,7 +21,7 @@ using shell::count_of;
 using shell::kMostCounted;
 using Commands = std::vector<const ShellCommand*>;
 
-/// `--num_gpus` and `--num-gpus` alike.
+/// Both `--num_gpus` and `--num-gpus`.
 bool is(std::string_view word, std::string_view name) {
   return word.size() == name.size() && std::equal(word.begin(), word.end(), name.begin(),
                                                   [](char a, char b) { return a == b || (a == '_' && b == '-'); });

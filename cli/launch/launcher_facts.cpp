@@ -94,7 +94,7 @@ void constraint_of(std::string_view text, const std::string& where, LaunchFacts&
   if (facts.gpu.empty()) facts.gpu = gpu;
 }
 
-/// A flag of Slurm's, of sbatch and srun alike, without its dashes.
+/// A flag of Slurm's, of both sbatch and srun, without its dashes.
 void from_slurm(std::string_view name, std::string_view value, const std::string& where, LaunchFacts& facts) {
   if (name == "nodes" || name == "N") facts.nodes = count_of(value), facts.gpus_where = where;
   if (name == "gpus-per-node" || name == "gres") gpus_of(value, where, facts);

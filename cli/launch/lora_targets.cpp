@@ -121,7 +121,7 @@ void spell_out(const std::string& text, NamedLinears& out, int groups = 0) {
     spell_out(fmt::format("{}{}{}", text.substr(0, open), one, text.substr(close + 1)), out, groups + 1);
 }
 
-/// `(q_proj|v_proj)`, `q_proj,v_proj` and a list of both name two: what stands between signs, outside of brackets.
+/// `(q_proj|v_proj)`, `q_proj,v_proj` and a list of both name two: what is between signs, outside of brackets.
 NamedLinears single(std::string_view text) {
   if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
   std::vector<std::string> parts(1);

@@ -8,9 +8,9 @@
 #include "cli/launch/dialect.hpp"
 #include "cli/launch/formats.hpp"
 #include "cli/launch/maxtext.hpp"
-#include "cli/shell/shell.hpp"
 #include "cli/launch/unread.hpp"
 #include "cli/launch/weighty_names.hpp"
+#include "cli/shell/shell.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "formulas/names.hpp"
 #include "formulas/words.hpp"
@@ -233,7 +233,7 @@ bool is_training(const ShellCommand& command) {
 /// The job is in a file that is not there, or in a variable that nothing sets.
 Error elsewhere(const LaunchSource& source, const ShellWord& word) {
   return {"missing_file",
-          fmt::format("{}:{}: what `{}` holds is not known, and the job stands there", source.path, word.line,
+          fmt::format("{}:{}: what `{}` holds is not known, and the job is described there", source.path, word.line,
                       yaml::printable(word.text)),
           {},
           {"give it with a `--from` of its own, or record the script with `plan capture -o job.json -- bash SCRIPT`"}};

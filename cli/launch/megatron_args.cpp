@@ -144,9 +144,9 @@ void tell(const Unknown& unknown, const Stray& stray, const std::string& file, M
   unknown.open.tell(args.unused, "these flags of a fork", "unknown_flag");
   if (!stray.words.empty())
     args.unused.push_back({"unexpected_word", fmt::format("{}: no flag takes {}", stray.where, stray.words)});
-  if (unknown.count > kMostTold)
+  if (unknown.count > kMostNoted)
     notes.push_back({"unknown_flag", fmt::format("{}: {} more flags are unknown to Megatron-LM and left out", file,
-                                                 unknown.count - kMostTold)});
+                                                 unknown.count - kMostNoted)});
 }
 
 }  // namespace
@@ -157,12 +157,12 @@ MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::st
   args.fork = fork || has_fork_flags(words);
   Unknown unknown{.fork = args.fork, .count = 0, .harmless = {}, .open = {}};
   Stray stray;
-  std::size_t words_told = 0;
+  std::size_t words_noted = 0;
   for (std::size_t i = 0; i < words.size();) {
     const ShellWord& word = words[i++];
     const std::string where = fmt::format("{}:{}", file, word.line);
     if (!is_flag(word.text)) {
-      if (++words_told <= kMostTold) stray.judge(word, where, args, notes);
+      if (++words_noted <= kMostNoted) stray.judge(word, where, args, notes);
       continue;
     }
     const std::size_t equals = word.text.find('=');
@@ -178,7 +178,7 @@ MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::st
     std::for_each(value.values.begin(), value.values.end(), drop_underscores);
     if (i > first) value.where = fmt::format("{}:{}", file, words[first].line);  // where it was assigned, not its use
     if (known == nullptr && own == nullptr) {
-      if (++unknown.count <= kMostTold) unknown.judge(name, where, errors, notes);
+      if (++unknown.count <= kMostNoted) unknown.judge(name, where, errors, notes);
       continue;
     }
     if (wanted > 0 && value.values.size() < static_cast<std::size_t>(wanted))

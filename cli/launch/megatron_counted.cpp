@@ -71,7 +71,7 @@ constexpr CountedFlag kFlags[] = {
     {{"fp32-residual-connection", "", "a residual stream in fp32 is counted in bf16"}},
     {{"fp8-output-proj", "", "an output layer in fp8 is counted in bf16"}},
     {{"disable-fp8-wgrad", "", "gradients of weights are counted in fp8"}, Narrow},
-    {{"keep-fp8-transpose-cache", "", "transposes of fp8 weights are counted as made anew"}, Narrow},
+    {{"keep-fp8-transpose-cache", "", "transposes of fp8 weights are counted as made again"}, Narrow},
     {{"reuse-grad-buf-for-mxfp8-param-ag", "", "gathered weights are counted in memory of their own"}, Narrow},
     {{"fp8-quantizer-factory", "", "quantization of one's own is counted as the recipe's"}, Narrow},
     {{"fp4-quantizer-factory", "", "quantization of one's own is counted as the recipe's"}, Narrow},

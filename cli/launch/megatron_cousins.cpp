@@ -146,7 +146,7 @@ void derive_neox_layers(const DialectKeys& keys, MegatronArgs& args) {
   if (attention && ffn) set(args, "disable-bias-linear", "", where_of(keys, "use_bias_in_mlp"));
   if (attention != ffn)
     unused(keys, attention ? "use_bias_in_attn_linear" : "use_bias_in_mlp", args,
-           "biases are counted in attention and feed-forward alike");
+           "biases are counted in both attention and feed-forward");
 }
 
 void derive_neox(const DialectKeys& keys, const LaunchFacts&, MegatronArgs& args) {
@@ -282,7 +282,7 @@ Result<DialectKeys> keys_of_launcher(const LaunchSource& source) {
     if (!file)
       return fail(
           {"missing_file",
-           fmt::format("{}: `{}` is not in a folder above, and the job stands there", chosen->second.where, name),
+           fmt::format("{}: `{}` is not in a folder above, and the job is described there", chosen->second.where, name),
            {},
            {"read the script inside a checkout of the launcher"}});
     Result<DialectKeys> keys = keys_of_yaml(*file);

@@ -74,7 +74,7 @@ bool same_feed_forward(const Layer& a, const Layer& b) {
           a.moe.shared_width == b.moe.shared_width && a.moe.latent == b.moe.latent);
 }
 
-bool same_shape(const Model& a, const Model& b) {
+bool same_model_shape(const Model& a, const Model& b) {
   return layer_by_layer(a, b, [](const Layer& one, const Layer& other) {
     return same_mixer(one, other) && same_feed_forward(one, other);
   });
@@ -110,7 +110,7 @@ std::vector<Model> presets_like(const Model& model) {
   for (const PresetEntry& entry : list_presets(PresetKind::Model, store)) {
     if (!may_have_widths(entry.text, model)) continue;
     Result<Model> preset = parse_model(entry);
-    if (!preset || !same_shape(model, *preset)) continue;
+    if (!preset || !same_model_shape(model, *preset)) continue;
     out.push_back(std::move(*preset));
   }
   std::stable_partition(out.begin(), out.end(), [&](const Model& one) { return one.vocab == model.vocab; });
@@ -331,7 +331,7 @@ Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
   Model& model = *described;
   if (!facts.model)
     if (std::optional<Model> specified = specified_model(args, model, notes)) return *std::move(specified);
-  if (facts.model && facts.asked && !same_shape(model, *facts.model)) {
+  if (facts.model && facts.asked && !same_model_shape(model, *facts.model)) {
     notes.push_back(
         {"model_differs", fmt::format("{} and {} describe different models; {} counts",
                                       args.where(hybrid != nullptr ? std::string_view(hybrid) : "num-layers"),
@@ -339,10 +339,10 @@ Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
     return *facts.model;
   }
   const std::vector<Model> twins = presets_like(model);
-  std::optional<Model> preset = facts.model && same_shape(model, *facts.model) ? facts.model : std::nullopt;
+  std::optional<Model> preset = facts.model && same_model_shape(model, *facts.model) ? facts.model : std::nullopt;
   if (!preset && !twins.empty() && model.vocab > 0 && same_vocabulary(model.vocab, twins.front().vocab))
     preset = twin_of(args, twins);
-  if (facts.model && !same_shape(model, *facts.model))
+  if (facts.model && !same_model_shape(model, *facts.model))
     notes.push_back({"model_differs",
                      fmt::format("{} and the script describe different models; the script counts", facts.model_where)});
   if (preset) {

@@ -46,7 +46,7 @@ std::string file_of_module(std::string module) {
 
 /// Whether a program of another name than Megatron-LM's own has flags that say what to train on, or for how long. Those
 /// that convert, merge and evaluate take the same flags of model and layout, and none of these.
-bool is_told_to_train(std::span<const ShellWord> words) {
+bool asks_to_train(std::span<const ShellWord> words) {
   constexpr std::string_view kTrains[] = {
       "--train-",      "--lr",        "--min-lr",    "--max-steps",         "--epochs",
       "--num-epochs",  "--num-train", "--max-train", "--global-batch-size", "--data-path",
@@ -324,7 +324,7 @@ Result<LaunchJob> read_launch(const LaunchSource& source, const Launch& launch, 
       return fail(not_a_decoder(source, all[i]));
   const bool plain = is_program(all[launch.program].text);
   const std::span words = std::span(all).subspan(plain || launch.program > 0 ? launch.program + 1 : 0);
-  if (!plain && !is_named_for_training(all[launch.program].text) && !is_told_to_train(words))
+  if (!plain && !is_named_for_training(all[launch.program].text) && !asks_to_train(words))
     return fail(trains_nothing(source, all[launch.program]));
   const auto flags =
       std::count_if(words.begin(), words.end(), [](const ShellWord& w) { return w.text.starts_with("--"); });

@@ -68,7 +68,7 @@ Result<std::vector<LaunchFile>> write_megatron(const Plan& plan, const EmitOptio
                       "Not the plan's: learning rate, iterations, data and tokenizer. Look at them before a long run."};
   if (megatron_model_facts(plan.problem.model.name, plan.problem.training.seq).rotary_base == 0 &&
       plan.problem.model.positions == 0 && !is_hybrid(plan.problem.model))
-    command.comments.emplace_back("The rotary base is not known here: Megatron's default of 10000 stands.");
+    command.comments.emplace_back("The rotary base is not known here: Megatron's default of 10000 applies.");
   command.environment = megatron_environment(plan);
   command.setup = {"MEGATRON_PATH=\"${MEGATRON_PATH:?set MEGATRON_PATH to a Megatron-LM checkout}\""};
   command.plain_program = is_hybrid(plan.problem.model) ? "pretrain_mamba.py" : "pretrain_gpt.py";

@@ -61,7 +61,7 @@ constexpr std::pair<std::string_view, OtherTool> kPrograms[] = {
     {"nemo_run", {"a NeMo-Run experiment in Python", kState, {}, {}}},
     {"megatron.bridge", {"a Megatron-Bridge recipe in Python", kState, {}, {}}},
     {"megatron",
-     {"a training program of Megatron-LM's in Python: its job stands in the flags of what starts it", kState, {}, {}}},
+     {"a training program of Megatron-LM's in Python: its job is in the flags of what starts it", kState, {}, {}}},
     {"deepspeed", {"a training program in Python with DeepSpeed: give the JSON file beside it", kState, {}, {}}},
     {"trl", {"a training program in Python with TRL", kState, {}, {}}},
     {"transformers", {"a training program in Python with transformers", kState, {}, {}}},
@@ -82,7 +82,7 @@ bool imports(const std::string& text, std::string_view module) {
   return false;
 }
 
-bool stands(const std::string& text, std::string_view word) {
+bool has_line(const std::string& text, std::string_view word) {
   if (!word.starts_with('^')) return text.find(word) != std::string::npos;
   word.remove_prefix(1);
   if (text.starts_with(word)) return true;
@@ -108,7 +108,7 @@ constexpr OtherTool kRecipe{"overrides of a Megatron-Bridge recipe, which decide
                             {"^checkpoint:", "^scheduler:", "^dist:"}};
 
 bool matches(const OtherTool& tool, const std::string& text) {
-  const auto has = [&](std::string_view word) { return !word.empty() && stands(text, word); };
+  const auto has = [&](std::string_view word) { return !word.empty() && has_line(text, word); };
   const bool all = std::all_of(std::begin(tool.all), std::end(tool.all),
                                [&](std::string_view word) { return word.empty() || has(word); });
   return all && (tool.any[0].empty() || std::any_of(std::begin(tool.any), std::end(tool.any), has));
@@ -125,9 +125,9 @@ const OtherTool* other_tool(const LaunchSource& source) {
       if (imports(source.text, module)) return &tool;
   if (is_shell(source) || source.path.ends_with(".py") || is_verl_fsdp(source)) return nullptr;
   if (is_olmo_core(source) || is_foundry(source)) return nullptr;
-  if (stands(source.text, "^work_group:") && stands(source.text, "^modules:"))
-    return stands(source.text, "framework: megatron\n") || is_primus_torchtitan(source) || is_primus_maxtext(source) ||
-                   is_primus_bridge(source)
+  if (has_line(source.text, "^work_group:") && has_line(source.text, "^modules:"))
+    return has_line(source.text, "framework: megatron\n") || is_primus_torchtitan(source) ||
+                   is_primus_maxtext(source) || is_primus_bridge(source)
                ? nullptr
                : &kPrimus;
   if (hugging_face::kind_of(source) == hugging_face::Kind::Torchtune) return nullptr;  // a training of torchtune's

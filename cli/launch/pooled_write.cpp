@@ -30,19 +30,19 @@ Result<Plan> as_one_kind(std::string_view format, Framework framework, const Pla
     if (options.launcher == launcher)
       return cannot(name, fmt::format("is started by `--launcher {}` on nodes of one kind", launcher),
                     "leave `--launcher` out");
-  Plan alike = plan;
+  Plan single = plan;
   const Pool& front = plan.problem.pools.front();
   for (const Pool& pool : plan.problem.pools)
     if (pool.cluster.gpus_per_node != front.cluster.gpus_per_node || pool.gpus % pool.cluster.gpus_per_node != 0)
       return cannot(name, fmt::format("starts as many processes on every node, and {} GPUs of {} stand in nodes of {}",
                                       pool.gpus, pool.cluster.gpu.name, pool.cluster.gpus_per_node));
-  alike.problem.cluster = front.cluster;
-  alike.problem.cluster.gpu.name = plan.problem.cluster.gpu.name;
-  alike.problem.pools.clear(), alike.problem.pool_links.clear(), alike.problem.pool_fixed.clear();
-  alike.problem.fixed.chunk_layers = one->chunk_layers;
-  alike.best.layout = *one, alike.best.stage_layers = one->chunk_layers;
-  alike.best.runs.clear();
-  return alike;
+  single.problem.cluster = front.cluster;
+  single.problem.cluster.gpu.name = plan.problem.cluster.gpu.name;
+  single.problem.pools.clear(), single.problem.pool_links.clear(), single.problem.pool_fixed.clear();
+  single.problem.fixed.chunk_layers = one->chunk_layers;
+  single.best.layout = *one, single.best.stage_layers = one->chunk_layers;
+  single.best.runs.clear();
+  return single;
 }
 
 }  // namespace plan

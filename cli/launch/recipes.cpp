@@ -157,8 +157,8 @@ std::vector<Note> take_dimensions(const Dialect& dialect, const Model& model, Di
     return std::any_of(dialect.keys.begin(), dialect.keys.end(),
                        [&](const DialectKey& row) { return row.flag == flag && keys.find(row.key) != keys.end(); });
   };
-  std::vector<Note> told;
-  if (states("num-layers") && states("hidden-size") && states("num-attention-heads")) return told;
+  std::vector<Note> notes;
+  if (states("num-layers") && states("hidden-size") && states("num-attention-heads")) return notes;
   for (const DialectKey& row : dialect.keys) {
     const auto found = keys.find(row.key);
     if (found == keys.end() || std::find(std::begin(kShape), std::end(kShape), row.flag) == std::end(kShape)) continue;
@@ -167,12 +167,12 @@ std::vector<Note> take_dimensions(const Dialect& dialect, const Model& model, Di
                       (row.flag == "hidden-size" && value == model.hidden) ||
                       (row.flag == "vocab-size" && value == model.vocab);
     if (!same)
-      told.push_back({"not_counted",
-                      fmt::format("{}: `{} = {}`: the model is counted as {}, which the recipe names",
-                                  found->second.where, row.key, yaml::printable(word_of(keys, row.key)), model.name)});
+      notes.push_back({"not_counted",
+                       fmt::format("{}: `{} = {}`: the model is counted as {}, which the recipe names",
+                                   found->second.where, row.key, yaml::printable(word_of(keys, row.key)), model.name)});
     keys.erase(found);
   }
-  return told;
+  return notes;
 }
 
 /// Whether an override says over how many ranks something is split. A job whose layout is all the recipe's would be
@@ -248,12 +248,12 @@ Result<LaunchJob> job_of(const Dialect& dialect, const DialectKeys& stated, cons
       facts.model_where = recipe.where;
     }
   DialectKeys all = keys;
-  std::vector<Note> told;
-  if (facts.model) told = take_dimensions(dialect, *facts.model, all);
+  std::vector<Note> notes;
+  if (facts.model) notes = take_dimensions(dialect, *facts.model, all);
   const std::string split = facts.model ? uneven_split(dialect, *facts.model, all, recipe.where) : "";
   Result<LaunchJob> job = dialect_job(dialect, all, facts);
   if (!job) return job;
-  for (const Note& note : told) unused(*job, note.code, note.text);
+  for (const Note& note : notes) unused(*job, note.code, note.text);
   if (!split.empty()) unused(*job, "recipe_decides", fmt::format("{}: {}", recipe.where, split));
   if (!job->model) job->model_name = recipe.name;
   for (Input& input : job->inputs)

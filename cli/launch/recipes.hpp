@@ -27,7 +27,7 @@ struct Named {
 
 /// The flags of Megatron-Bridge's run_recipe.py that set one key each, as those keys: KEY=VALUE lies over them. Flags
 /// that may weigh and that are not read are reported.
-[[nodiscard]] DialectKeys keys_of_flags_of_recipe(const LaunchSource& source, std::vector<Note>& told);
+[[nodiscard]] DialectKeys keys_of_flags_of_recipe(const LaunchSource& source, std::vector<Note>& notes);
 
 /// The job of a recipe's overrides: what no override states is the recipe's, which nobody here knows.
 [[nodiscard]] Result<LaunchJob> job_of(const Dialect& dialect, const DialectKeys& keys, const Named& recipe,

@@ -149,7 +149,7 @@ bool starts_one(std::string_view key, const auto& words) {
   });
 }
 
-constexpr int kMostTold = 12;
+constexpr int kMostNoted = 12;
 
 /// A statement that settings_of_python() kept.
 void tell_not_followed(JobBuilder& builder, const Setting& statement) {
@@ -182,7 +182,7 @@ void tell_main_rest(JobBuilder& builder) {
   for (const Setting& setting : settings.all()) {
     if (setting.key.starts_with("not_followed[")) {
       settings.get(setting.key);
-      if (++others <= kMostTold) tell_not_followed(builder, setting);
+      if (++others <= kMostNoted) tell_not_followed(builder, setting);
       continue;
     }
     if (!starts_one(setting.key, kWeighing) || settings.asked(setting)) continue;
@@ -194,9 +194,9 @@ void tell_main_rest(JobBuilder& builder) {
     builder.unmodelled("not_counted", fmt::format("{}: `{} = {}`: what it changes is not counted", setting.where(),
                                                   setting.key, yaml::printable(value)));
   }
-  if (others > kMostTold)
+  if (others > kMostNoted)
     builder.unmodelled("not_followed",
-                       fmt::format("what {} more statements change is not counted", others - kMostTold));
+                       fmt::format("what {} more statements change is not counted", others - kMostNoted));
 }
 
 }  // namespace plan::torchtitan

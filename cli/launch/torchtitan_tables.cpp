@@ -40,7 +40,7 @@ const Flavor* flavor_of(const Model& model) { return row_of_model(flavors(), mod
 
 const ScheduleRow* find_schedule(std::string_view word) {
   for (const ScheduleRow& row : kScheduleRows)
-    if (!row.torch.empty() && alike(row.torch, word)) return &row;
+    if (!row.torch.empty() && same_but_for_case(row.torch, word)) return &row;
   return nullptr;
 }
 

@@ -119,7 +119,7 @@ void refuse_missing_file(JobBuilder& builder, std::string_view key, std::string_
   if (!builder.settings.states(key)) return;
   builder.errors.push_back(
       {"missing_file",
-       fmt::format("{}: there is no {} `{}` beside it, and {} stands there", builder.settings.where(key), file,
+       fmt::format("{}: there is no {} `{}` beside it, and {} is stated there", builder.settings.where(key), file,
                    builder.settings.text(key).value_or(""), holds),
        {},
        {"give it with a `--from` of its own"}});

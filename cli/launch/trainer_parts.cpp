@@ -36,7 +36,7 @@ bool is_switch(const std::string& word) { return word == "true" || word == "fals
 constexpr std::string_view kOthers[] = {"teacher_", "ref_",    "reference_", "reward_", "rm_",   "judge_",
                                         "draft_",   "scorer_", "verifier_",  "eval_",   "vllm_", "inference_"};
 
-/// `--teacher_model_name_or_path x`, `reference_model: x`: a model that stands beside the trained one. axolotl's
+/// `--teacher_model_name_or_path x`, `reference_model: x`: a model that is beside the trained one. axolotl's
 /// `reward_model` says of the trained one what its head is.
 void tell_models_beside(JobBuilder& builder) {
   constexpr std::string_view kNaming[] = {"_model", "_model_name", "_model_name_or_path", "_model_path"};
@@ -133,7 +133,7 @@ std::string stage_of_program(const ShellCommand& command) {
 
 /// A word for the method that is none of those known, `training_method: REFUEL`: what it trains, or keeps beside the
 /// model, is not known. Words for plain training and for how weights are tuned say nothing of the sort.
-void tell_other_method(JobBuilder& builder, bool& told) {
+void tell_other_method(JobBuilder& builder, bool& noted) {
   constexpr auto kNaming = word_list([] {
     return "training_method train_method training_type training_stage train_stage training_mode rl_type rl_method "
            "rl_algorithm rl_algo algorithm algo method task_name alignment_method preference_method";
@@ -148,9 +148,9 @@ void tell_other_method(JobBuilder& builder, bool& told) {
     const std::string key = fmt::format("args.{}", name);
     const std::string word = lowered(settings.text(key).value_or(""));
     const bool number = word.find_first_not_of("0123456789.") == std::string::npos;
-    if (told || word.empty() || number || std::find(std::begin(kPlain), std::end(kPlain), word) != std::end(kPlain))
+    if (noted || word.empty() || number || std::find(std::begin(kPlain), std::end(kPlain), word) != std::end(kPlain))
       continue;
-    told = true;
+    noted = true;
     builder.unused(key, fmt::format("`{}`: what it trains, or keeps beside the model, is not known: counted as plain "
                                     "training of one model",
                                     yaml::printable(word)));
@@ -159,13 +159,13 @@ void tell_other_method(JobBuilder& builder, bool& told) {
 
 void tell_stage(JobBuilder& builder) {
   Settings& settings = builder.settings;
-  bool told = settings.states("args.num_generations");  // GRPO and its like have no pairs
-  if (told && !builder.training.adapters() && settings.number("args.beta").value_or(0) > 0)
+  bool noted = settings.states("args.num_generations");  // GRPO and its like have no pairs
+  if (noted && !builder.training.adapters() && settings.number("args.beta").value_or(0) > 0)
     builder.unused("args.beta", "the reference model beside the trained one is not counted");
   for (const char* key : {"args.stage", "args.rl", "args.rlhf_type"}) {
     const std::string word = lowered(settings.text(key).value_or(""));
     if (word.empty() || word == "sft" || word == "pt") continue;
-    told = true;
+    noted = true;
     builder.unused(
         key, fmt::format("`{}`: the models beside the trained one, and the pairs of answers, are not counted", word));
   }
@@ -176,27 +176,27 @@ void tell_stage(JobBuilder& builder) {
     const std::string_view key = setting.key;
     const auto is = [&](std::string_view word) { return lowered(setting.value) == word; };
     const auto ends = [&](std::string_view word) { return key.ends_with(word); };
-    if (told || !key.starts_with("args.") || !std::any_of(std::begin(kMethods), std::end(kMethods), is) ||
+    if (noted || !key.starts_with("args.") || !std::any_of(std::begin(kMethods), std::end(kMethods), is) ||
         !std::any_of(std::begin(kNaming), std::end(kNaming), ends))
       continue;
-    told = true;
+    noted = true;
     builder.unused(setting.key, fmt::format("`{}`: the models beside the trained one, and the pairs of answers, are "
                                             "not counted",
                                             yaml::printable(setting.value)));
   }
-  tell_other_method(builder, told);
+  tell_other_method(builder, noted);
   // TRL and open-instruct name no stage: their trainers of preferences take words that no other has.
   for (const char* key : {"args.beta", "args.dpo_beta", "args.orpo_beta", "args.kto_beta", "args.dpo_loss_type",
                           "args.rpo_alpha", "args.simpo_gamma", "args.cpo_alpha", "args.desirable_weight",
                           "args.undesirable_weight", "args.precompute_ref_log_probs"})
-    if (!told && settings.states(key)) {
-      told = true;
+    if (!noted && settings.states(key)) {
+      noted = true;
       builder.unused(key,
                      "preferences are trained: the models beside the trained one, and the pairs of answers, are "
                      "not counted");
     }
   constexpr std::string_view kByName = "args.stage by its name";
-  if (!told && settings.states(kByName))
+  if (!noted && settings.states(kByName))
     builder.unmodelled("not_used",
                        fmt::format("{}: `{}` may train preferences or rewards, by its name: the models "
                                    "beside the trained one, and the pairs of answers, are not counted",

@@ -9,8 +9,8 @@
 
 #include "cli/launch/hugging_face.hpp"
 #include "cli/launch/script_words.hpp"
-#include "cli/shell/shell.hpp"
 #include "cli/launch/trainer_sources.hpp"
+#include "cli/shell/shell.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/words.hpp"
 #include "presets/suggest.hpp"
@@ -204,7 +204,7 @@ void take_swift_file(const LaunchSource& source, const ShellCommand& command, Se
     const Result<Settings> keys = file ? settings_of_yaml(*file) : Result<Settings>(Settings{});
     if (!file)
       all.errors().push_back({"missing_file",
-                              fmt::format("{}:{}: there is no file `{}` beside it, and the job stands there",
+                              fmt::format("{}:{}: there is no file `{}` beside it, and the job is described there",
                                           source.path, word.line, word.text),
                               {},
                               {"give it with a `--from` of its own"}});

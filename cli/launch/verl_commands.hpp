@@ -24,7 +24,7 @@ enum class Engine { Fsdp, Megatron };
 /// The configuration that the command reads, where it lies beside the script.
 [[nodiscard]] std::optional<LaunchSource> config_beside(const LaunchSource& script, const ShellCommand& command);
 /// The words of the command that trains, over the configuration that it reads: a file that is named and is not here
-/// stands under kMissingBase.
+/// is under kMissingBase.
 [[nodiscard]] Result<DialectKeys> keys_of_command(const LaunchSource& script, std::string_view program);
 
 /// Takes verl's configuration out of the section of a tool that hands it on: `training_config.actor_rollout_ref...`.

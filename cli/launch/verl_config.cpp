@@ -1,13 +1,13 @@
 // The configuration that a command of verl's lies over: hydra's `--config-path` and `--config-name`, or the one beside
-// its program. verl's own are plan's defaults already; a copy of an early release, which stands in one file, states
+// its program. verl's own are plan's defaults already; a copy of an early release, which is in one file, states
 // others. Flags and the order of `defaults:` are hydra 1.3's ("Hydra's command line flags", "The Defaults List").
 // Tested by tests/launch/argument_files_test.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
 
-#include "cli/shell/shell.hpp"
 #include "cli/launch/verl_commands.hpp"
+#include "cli/shell/shell.hpp"
 #include "formulas/words.hpp"
 
 namespace plan::verl {

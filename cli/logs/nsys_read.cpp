@@ -110,11 +110,11 @@ class Export {
 
   /// The short name has no template arguments, in which FlashAttention's and ATen's kernels differ.
   void kind(const std::string& name, const std::string& whole, TraceKernel& kernel) {
-    const std::string& told = whole.empty() ? name : whole;
-    const auto [at, is_new] = kinds_.try_emplace(told);
+    const std::string& full_name = whole.empty() ? name : whole;
+    const auto [at, is_new] = kinds_.try_emplace(full_name);
     if (is_new) {
-      const KernelFamily family = family_of(name) != KernelFamily::Other ? family_of(name) : family_of(told);
-      at->second = {family, sign_of(told, family)};
+      const KernelFamily family = family_of(name) != KernelFamily::Other ? family_of(name) : family_of(full_name);
+      at->second = {family, sign_of(full_name, family)};
     }
     kernel.family = at->second.first, kernel.sign = at->second.second;
   }

@@ -129,17 +129,18 @@ std::string other_text(const Plan& plan, const Estimate& other, bool on_paper) {
 bool reads_as_best(const Plan& plan, const Estimate& other) {
   if (other.switches != plan.best.switches || !same_runs(other, plan.best)) return false;
   if (other.layout == plan.best.layout) return true;
-  Layout alike = other.layout;
-  alike.zero = plan.best.layout.zero;
-  return alike == plan.best.layout && alike.world() == alike.tp * alike.pp && !plan.problem.model.moe() &&
-         step_text(plan, other.step_time) == step_text(plan, plan.best.step_time);
+  Layout same_zero = other.layout;
+  same_zero.zero = plan.best.layout.zero;
+  return same_zero == plan.best.layout && same_zero.world() == same_zero.tp * same_zero.pp &&
+         !plan.problem.model.moe() && step_text(plan, other.step_time) == step_text(plan, plan.best.step_time);
 }
 
 /// What giving each stage layers and recomputation of its own would bring, and who runs that.
 std::string per_stage_text(const Plan& plan, const PerStage& found) {
   const char* left = found.exact ? "" : "; not every such pipeline was weighed";
   if (!found.best)
-    return fmt::format("no layers and recomputation of single stages are faster than stages that are alike{}", left);
+    return fmt::format("no layers and recomputation of single stages are faster than stages that are all the same{}",
+                       left);
   const Estimate& best = *found.best;
   std::string text =
       fmt::format("{} ({}; {})  {}, {} GiB, layers {}", step_text(plan, best.step_time),
@@ -175,7 +176,7 @@ std::string starved_text(const Plan& plan) {
 
 }  // namespace
 
-bool stands_above(const Note& note) {
+bool is_shown_above(const Note& note) {
   return note.code == "no_framework" || note.code == "host_memory_short" || note.code == "host_memory_at_risk" ||
          note.code == "host_memory_unknown" || note.code == "host_memory_assumed" || note.code == "gpus_idle" ||
          note.code == "pool_alone" || note.code == "pool_order" || note.code == "defaults_taken";
@@ -189,7 +190,7 @@ std::vector<std::string> warning_lines(const Plan& plan) {
                                 gib(best.peak_high), gib(best.capacity)));
   if (plan.starved) lines.push_back(starved_text(plan));
   for (const Note& note : plan.notes)
-    if (stands_above(note) && note.code != "defaults_taken") lines.push_back(note.text);
+    if (is_shown_above(note) && note.code != "defaults_taken") lines.push_back(note.text);
   for (const Input& input : plan.problem.inputs)
     if (input.key == "precision" && input.origin == Origin::Default && !input.where.empty() &&
         !input.where.starts_with("default of "))  // which the inputs say already

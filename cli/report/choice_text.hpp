@@ -36,7 +36,7 @@ struct Fact {
 [[nodiscard]] std::string dim_lines(const std::vector<std::string>& lines, const Terminal& terminal);
 
 /// Is this note said in the first lines of a report, so that its end need not say it again?
-[[nodiscard]] bool stands_above(const Note& note);
+[[nodiscard]] bool is_shown_above(const Note& note);
 
 /// "-1..+4 %": how far a runner-up's step may be from the best's.
 [[nodiscard]] std::string difference_text(const Difference& difference);

@@ -103,7 +103,7 @@ std::string html_report(const Plan& plan, const RunOptions& options) {
   body += html_section("inputs", "Inputs", inputs_html(plan));
   std::string notes;
   for (const Note& note : plan.notes)
-    if (!stands_above(note)) notes += fmt::format("<p>note: {}</p>\n", escape_html(note.text));
+    if (!is_shown_above(note)) notes += fmt::format("<p>note: {}</p>\n", escape_html(note.text));
   for (const BrokenThumb& broken : plan.thumbs)
     notes += fmt::format("<p>rule: {}; {}</p>\n", escape_html(broken.text), escape_html(broken.why));
   return html_page("plan: " + title_of(plan.problem), kStyle, body + notes);

@@ -194,7 +194,7 @@ std::string why(const Plan& plan, std::size_t most, const Terminal& terminal) {
 std::string notes(const Plan& plan, const Terminal& terminal) {
   std::string out;
   for (const Note& note : plan.notes)
-    if (!stands_above(note) && note.code != "switched_on")  // which stands among what is taken by default
+    if (!is_shown_above(note) && note.code != "switched_on")  // which is among what is taken by default
       out += paint(terminal, Style::Dim, fmt::format("note: {}", wrap(note.text, terminal.width, 6))) + "\n";
   return out;
 }

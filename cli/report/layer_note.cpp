@@ -15,11 +15,12 @@ Note per_layer_note(const Plan& plan, const PerLayer& found) {
   if (named(plan.problem.framework))
     return {"per_layer",
             "strategies of single layers were not looked for: the figures are of a framework whose layers "
-            "all do alike"};
+            "all do the same"};
   if (!found.best)
-    return {"per_layer",
-            fmt::format("no strategies of single layers that Galvatron runs are faster than layers that are alike{}",
-                        left)};
+    return {
+        "per_layer",
+        fmt::format("no strategies of single layers that Galvatron runs are faster than layers that are all the same{}",
+                    left)};
   const Estimate& best = *found.best;
   return {"per_layer",
           fmt::format("strategies of single layers take {} beside {}, {} ({}), and {} GiB: `plan emit galvatron "

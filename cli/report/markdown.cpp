@@ -112,7 +112,7 @@ std::string markdown_report(const Plan& plan, const RunOptions& options) {
                     step_time(plan.best) + communication(plan.best) + others(plan);
   if (!plan.why.empty()) out += fmt::format("Why: {}\n\n", fmt::join(plan.why, "; "));
   for (const Note& note : plan.notes)
-    if (!stands_above(note)) out += fmt::format("> note: {}\n", note.text);
+    if (!is_shown_above(note)) out += fmt::format("> note: {}\n", note.text);
   for (const BrokenThumb& broken : plan.thumbs) out += fmt::format("> rule: {}; {}\n", broken.text, broken.why);
   return out + advised(plan);
 }

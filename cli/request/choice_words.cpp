@@ -118,7 +118,7 @@ constexpr Hint kHints[] = {
     {"--framework", "colossalai nanotron internevo", kReadAlone},
     {"--framework", "megatron-fsdp", "write `--framework megatron` and `zero3` in `--layout`"},
     {"--framework", "ddp zero zero1 zero2 zero3 fairscale", kSharding},
-    {"--framework", "levanter", "write `--framework maxtext`, which shards alike on JAX"},
+    {"--framework", "levanter", "write `--framework maxtext`, which shards the same way on JAX"},
     {"--framework", "prime-rl xtuner veomni olmo olmo-core lingua nanochat nanogpt llm-foundry composer torchforge",
      kFsdp},
     {"--framework", "neox gpt-neox megatron-deepspeed", "`megatron` or `deepspeed`: what shards the optimizer"},

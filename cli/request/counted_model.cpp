@@ -1,4 +1,4 @@
-// What of the model is counted otherwise than its file states it, each told. Tested by
+// What of the model is counted otherwise than its file states it, each with a note. Tested by
 // tests/cli/counted_model_test.cpp.
 #include <fmt/format.h>
 

@@ -32,7 +32,7 @@ constexpr TpuType kTpuTypes[] = {{"v3", "tpu-v3", 2},         {"v4", "tpu-v4", 2
 
 constexpr std::string_view kDigits = "0123456789", kBetween = " x*:\t";
 
-/// What people call GPUs and what holds them, and what stands between their numbers.
+/// What people call GPUs and what holds them, and what is between their numbers.
 constexpr std::string_view kGpuNouns =
     "gpu gpus chip chips card cards device devices accelerator accelerators rank ranks process processes tpu tpus gcd "
     "gcds";
@@ -87,7 +87,7 @@ std::string_view without_plural(std::string_view kind, const StoreOptions& store
   if (!kind.ends_with('s')) return kind;
   for (const PresetEntry& entry : list_presets(PresetKind::Gpu, store))
     for (const std::string& other : scan_list(entry.text, "other_devices"))
-      if (alike(other, kind)) return kind;
+      if (same_but_for_case(other, kind)) return kind;
   return kind.substr(0, kind.size() - 1);
 }
 

@@ -51,7 +51,7 @@ class Guard {
       std::set<std::string>& keys = keys_[static_cast<std::size_t>(depth)];
       const std::string& key = value.get_ref<const std::string&>();
       if (!keys.insert(key).second)
-        throw Refused{"duplicate_key", fmt::format("key `{}` stands twice", yaml::printable(key))};
+        throw Refused{"duplicate_key", fmt::format("key `{}` is given twice", yaml::printable(key))};
       if (keys.size() > kMostKeys)
         throw Refused{"json_refused", fmt::format("an object has more than {} keys", kMostKeys)};
     }

@@ -272,8 +272,8 @@ Result<std::vector<StageStrategy>> read_stages(std::string_view text) {
 
 namespace {
 
-/// Of a list with an axis twice, that its two layouts are compared: without what stands last of the axis, and without
-/// what stands first of it.
+/// Of a list with an axis twice, that its two layouts are compared: without what is last of the axis, and without
+/// what is first of it.
 std::string said_of_both(std::string_view words, std::string_view axis) {
   std::string first, last;
   bool met = false;
@@ -315,9 +315,10 @@ Result<Fixed> read_layout(std::string_view text) {
                  fmt::format("the axes of `--layout {}` do not stand between commas", text),
                  {},
                  {fmt::format("write `--layout {}`", spaced)}});
-  const bool told = errors.size() == 1 && !errors[0].help.empty() &&
-                    (errors[0].help[0].starts_with("write `") || errors[0].help[0].starts_with("leave `"));
-  if (const auto meant = told ? std::nullopt : layout_in_words(text); meant && *meant != words && read_layout(*meant))
+  const bool has_change = errors.size() == 1 && !errors[0].help.empty() &&
+                          (errors[0].help[0].starts_with("write `") || errors[0].help[0].starts_with("leave `"));
+  if (const auto meant = has_change ? std::nullopt : layout_in_words(text);
+      meant && *meant != words && read_layout(*meant))
     return fail({"unknown_axis",
                  fmt::format("`--layout` does not take `{}`", yaml::printable(text)),
                  {},

@@ -21,7 +21,7 @@ using Words = std::vector<std::string>;
 
 Error unknown_flag(const std::string& word, Words meant) {
   Words known;
-  for (const Option& option : options()) known.emplace_back(option.flag.substr(2));  // dashes make all names alike
+  for (const Option& option : options()) known.emplace_back(option.flag.substr(2));  // dashes are common to all names
   const std::string flag = flag_name(word);
   const std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
   const Command* command = meant.empty() && !name.empty() ? find_command(name) : nullptr;
@@ -101,7 +101,7 @@ Words meaning_of_word(const std::string& word, const Words& words, const Command
   if (at != words.end() && at - words.begin() >= 2 && !is_flag(*(at - 1))) {
     const Option* option = find_option(*(at - 2));
     if (option != nullptr && option->takes_value())
-      return {fmt::format("write `{} '{} {}'`: a value with a space stands in quotes", option->flag, *(at - 1), word)};
+      return {fmt::format("write `{} '{} {}'`: a value with a space needs quotes", option->flag, *(at - 1), word)};
   }
   if (looks_like_file(word)) {
     if (takes("--log")) return {fmt::format("what a run printed is read by `--log {}`", word)};
@@ -165,12 +165,12 @@ void judge_leftovers(const Words& leftovers, const Words& words, const Args& arg
       errors.push_back(unknown_flag(word, meanings.of(word)));
     else if (const std::string number = number_before(word, words); !number.empty())
       errors.push_back({"bad_number",
-                        fmt::format("`{}` stands alone, behind another number", word),
+                        fmt::format("`{}` is alone, behind another number", word),
                         {},
                         {fmt::format("write numbers without spaces: `{}`", number)}});
     else if (!behind_command && !follows_stranger(word, leftovers, words))
       errors.push_back(unknown_word(word, words, args));
-    // What stands behind a command by another name is that command's own.
+    // What is behind a command by another name is that command's own.
     behind_command = behind_command || (args.verb.empty() && !meaning_of_command(word).empty());
   }
 }

@@ -312,7 +312,7 @@ constexpr Option kOptions[] = {
     turn_on("--allow-different", kJob, kForProbe, &Args::allow_different, "measure GPUs of different kinds together"),
     repeated("--budget", "FILE|120s", kAnswer, kForCheck | kForProbe, &Args::budget,
              "check: limits to hold the jobs to; probe: time to spend",
-             "check: plan-budget(5) says what stands in the file; may be repeated, and words after it are budgets too. "
+             "check: plan-budget(5) says what the file holds; may be repeated, and words after it are budgets too. "
              "probe: seconds, or 90s, 5min; the least informative measurements wait and are listed in the profile."),
     text_option(
         "--baseline", "FILE", kAnswer, Complete::File, kForCheck, &Args::baseline, "an earlier report to compare with",

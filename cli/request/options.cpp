@@ -59,7 +59,7 @@ Words join_values(const Words& words, Errors& errors) {
       continue;
     }
     joined.back() = fmt::format("{}={}", option->flag, words[++i]);
-    if (i + 1 < words.size() && alike(words[i + 1], "tokens")) joined.back() += " " + words[++i];
+    if (i + 1 < words.size() && same_but_for_case(words[i + 1], "tokens")) joined.back() += " " + words[++i];
   }
   return joined;
 }
@@ -230,11 +230,11 @@ Result<Args> parse_arguments(const std::vector<std::string>& typed) {
   const Command* command = find_command(args.verb);
   if (command == nullptr) return fail({"unknown_command", fmt::format("unknown command `{}`", args.verb)});
   if (command->bit == kForCapture && !args.words.empty()) {
-    errors.push_back({"unexpected_word",
-                      fmt::format("the command that `plan capture` runs stands behind `--`: `{}` is in front of it",
-                                  args.words.front()),
-                      {},
-                      {"write `plan capture -o job.json -- bash train.sh 8B 1 8`"}});
+    errors.push_back(
+        {"unexpected_word",
+         fmt::format("the command that `plan capture` runs follows `--`: `{}` is in front of it", args.words.front()),
+         {},
+         {"write `plan capture -o job.json -- bash train.sh 8B 1 8`"}});
     return fail(std::move(errors));
   }
   for (std::size_t i = static_cast<std::size_t>(command->most_words); i < args.words.size(); ++i)

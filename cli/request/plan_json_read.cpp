@@ -146,11 +146,11 @@ void read_runs(const JsonFields& fields, Estimate& e) {
   for (StageStrategy& stage : stages) (stage.behind.empty() ? stage : stage.behind.back()).layers = 0;
   if (stages.size() != left.size() || std::ranges::count(left, 0) != std::ssize(left))
     return wrong("has not the layers of `stage_layers`");
-  std::vector<StageStrategy> told = e.layout.stages;
-  for (StageStrategy& stage : told) leave_to_layout(stage, e.layout);
-  if (told.empty())
+  std::vector<StageStrategy> stated = e.layout.stages;
+  for (StageStrategy& stage : stated) leave_to_layout(stage, e.layout);
+  if (stated.empty())
     e.layout.stages = std::move(stages);
-  else if (told != stages)
+  else if (stated != stages)
     wrong("says something else than `stage_strategies`");
 }
 
@@ -272,7 +272,7 @@ Result<bool> check_schema(const JsonSource& source, std::string_view schema) {
   const JsonFields root(source, errors);
   const std::vector<std::string> help = {fmt::format("`plan --json` and `plan estimate --json` write `{}`", schema)};
   if (!root.has("schema")) {
-    root.error("", "wrong_schema", fmt::format("no `schema` stands in `{}`", source.file), help);
+    root.error("", "wrong_schema", fmt::format("`{}` has no `schema`", source.file), help);
     return fail(std::move(errors));
   }
   const std::string found = root.text("schema");

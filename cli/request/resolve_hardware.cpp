@@ -174,7 +174,7 @@ void resolve_pools(Draft& draft) {
   const std::size_t parts = draft.problem.pool_fixed.size(), pools = draft.problem.pools.size();
   if (pools == 0) {
     const std::string commas = between_commas(request.pool_layouts->input.value);
-    refuse("`/` in `--layout` stands between the axes of several kinds of GPU, and there is one",
+    refuse("`/` in `--layout` comes between the axes of several kinds of GPU, and there is one",
            read_layout(commas) ? fmt::format("write `--layout {}`", commas)
                                : "name them: `--gpus 64xa100-sxm-80gb,64xh100-sxm`",
            "layout");
@@ -187,7 +187,7 @@ void resolve_pools(Draft& draft) {
 namespace {
 
 /// Are nodes joined as in another cluster?
-bool joined_alike(const Cluster& a, const Cluster& b) {
+bool same_links(const Cluster& a, const Cluster& b) {
   return a.gpus_per_node == b.gpus_per_node &&
          std::equal(a.tiers.begin(), a.tiers.end(), b.tiers.begin(), b.tiers.end(),
                     [](const Tier& x, const Tier& y) { return x.size == y.size && x.bandwidth == y.bandwidth; });
@@ -200,7 +200,7 @@ std::optional<Cluster> preset_of_nodes(const Cluster& cluster) {
   for (const PresetEntry& entry : list_presets(PresetKind::Cluster, store)) {
     if (entry.text.find("gpu: " + cluster.gpu.name) == std::string::npos) continue;  // sooner than it is read
     Result<Cluster> preset = parse_cluster(entry, store);
-    if (!preset || preset->gpu.name != cluster.gpu.name || !joined_alike(*preset, cluster)) continue;
+    if (!preset || preset->gpu.name != cluster.gpu.name || !same_links(*preset, cluster)) continue;
     if (preset->host_memory > Bytes() && (!found || preset->host_memory < found->host_memory))
       found = *std::move(preset);
   }

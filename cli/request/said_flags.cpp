@@ -29,9 +29,9 @@ constexpr Said kSaid[] = {
     {"params num-params parameters hidden-size hidden-dim d-model num-layers n-layers num-hidden-layers vocab-size "
      "num-attention-heads num-heads num-kv-heads num-query-groups head-dim ffn-hidden-size intermediate-size experts "
      "num-experts top-experts dropout",
-     "a model's shape stands in its file: `--model ./config.json`, or what `plan show model 8b` prints, changed"},
+     "a model's shape is in its file: `--model ./config.json`, or what `plan show model 8b` prints, changed"},
     {"bandwidth network interconnect nic nics nvlink ib infiniband topology efa instance instance-type node node-type",
-     "the network stands in the cluster: `--cluster NAME`, or what `plan show cluster dgx-h100` prints, changed"},
+     "the network is part of the cluster: `--cluster NAME`, or what `plan show cluster dgx-h100` prints, changed"},
     {"vram memory mem memory-limit gpu-memory gpu-mem gpu-ram memory-per-gpu max-memory",
      "memory that has to stay free is `--headroom 4GiB`; a GPU with another size is what `plan show gpu h100-sxm` "
      "prints, changed"},
@@ -49,7 +49,7 @@ constexpr Said kSaid[] = {
     {"rollout-n rollouts num-generations n-samples reward-model ref-model kl-coef ppo-epochs",
      "what generates and judges is not counted: the training of one model is `--task finetune`"},
     {"tolerance threshold slack max-regression",
-     "what may change stands in the budget, exactly: `step_time: at most +2 %` under `since_baseline`"},
+     "what may change is in the budget, exactly: `step_time: at most +2 %` under `since_baseline`"},
     {"partition account qos job-name cpus-per-task mem-per-cpu exclusive slurm sbatch srun mpirun torchrun master-addr "
      "master-port node-rank machine-rank main-process-ip main-process-port rdzv-backend rdzv-endpoint rdzv-id hostfile "
      "include launcher-args max-restarts port host",

@@ -5,7 +5,7 @@
 
 namespace plan {
 
-/// What stands in the place of a flag of another tool that no single flag says, in a sentence; empty if it is no word
+/// What is in the place of a flag of another tool that no single flag says, in a sentence; empty if it is no word
 /// of the field. `folded_name`: without dashes in front, in small letters with hyphens.
 [[nodiscard]] std::string said_of_flag(std::string_view folded_name);
 

@@ -40,7 +40,7 @@ struct SweepQuestion {
 [[nodiscard]] std::string swept_instead(std::string_view flag, const std::string& text);
 
 /// The mistakes of a flag's value, where it may be several values: that they are swept. What may be one number as well,
-/// `64,128`, is told both.
+/// `64,128`, gets both changes proposed.
 [[nodiscard]] Errors swept_errors(std::string_view flag, const std::string& text, Errors found);
 
 /// The axes that were typed with more than one value; an error without any, or with more than 256 points.

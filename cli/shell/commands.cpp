@@ -211,7 +211,8 @@ Truth Follower::sourced(const std::vector<Text>& words, int line) {
     return Truth::Unknown;
   }
   if (name.starts_with('/') && file->path != name)
-    note(line, fmt::format("`{}` is not there: `{}`, which ends alike, is followed in its place", name, file->path));
+    note(line,
+         fmt::format("`{}` is not there: `{}`, which ends the same way, is followed in its place", name, file->path));
   if (!affords(file->text.size(), line)) return Truth::Unknown;
   Text text;
   text.add(file->text, line);  // its words are placed where it is sourced

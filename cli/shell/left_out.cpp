@@ -164,7 +164,7 @@ void Follower::tell_joined(Truth last, const std::vector<Token>& tokens, const s
 
 void Follower::tell_end(const std::vector<Token>& tokens, std::size_t at) {
   if (at > 0 && at < tokens.size() && left_out(tokens, at, Extent::Rest).acts)
-    note(tokens[at - 1].line, "the script ends here; what stands below is left out");
+    note(tokens[at - 1].line, "the script ends here; what is below is left out");
 }
 
 void Follower::tell_case(const Token& asked, std::string_view value, const std::vector<Token>& tokens, std::size_t at) {

@@ -39,7 +39,7 @@ bool Follower::affords(std::size_t work, int line) {
   return false;
 }
 
-/// What is not followed may start another training, so the note is told whatever stands before it.
+/// What is not followed may start another training, so there is a note whatever is before it.
 void Follower::stop(int line) {
   if (stopped_) return;
   stopped_ = true;
@@ -82,7 +82,7 @@ struct FollowedScript {
 
 namespace {
 
-Script followed_anew(const LaunchSource& source) {
+Script followed_again(const LaunchSource& source) {
   Script script;
   script.sbatch = shell::sbatch_directives(source.text);
   shell::Follower follower(source.path, script);
@@ -107,7 +107,7 @@ Script followed_anew(const LaunchSource& source) {
 const Script& follow_script(const LaunchSource& source) {
   if (!source.followed || !source.followed->is_of(source))
     source.followed = std::make_shared<const FollowedScript>(FollowedScript{
-        source.path, source.text, source.arguments, source.nodes, source.gpus_per_node, followed_anew(source)});
+        source.path, source.text, source.arguments, source.nodes, source.gpus_per_node, followed_again(source)});
   return source.followed->script;
 }
 

@@ -129,9 +129,9 @@ std::optional<Text> counted_by_machine(const Text& command, const Scope& scope) 
                     (text.starts_with("python") && has("print(torch.cuda.device_count())"));
   const bool nodes = text.starts_with("scontrol show hostname") && lines && has("NODELIST");
   if (!gpus && !nodes) return std::nullopt;
-  const auto told = scope.variables.find(gpus ? "SLURM_GPUS_ON_NODE" : "SLURM_NNODES");
-  if (told == scope.variables.end() || told->second.items.empty()) return std::nullopt;
-  const Text& count = told->second.items.front();
+  const auto known = scope.variables.find(gpus ? "SLURM_GPUS_ON_NODE" : "SLURM_NNODES");
+  if (known == scope.variables.end() || known->second.items.empty()) return std::nullopt;
+  const Text& count = known->second.items.front();
   if (count.chars.empty() || count.chars.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
   return count;
 }

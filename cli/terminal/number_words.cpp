@@ -43,7 +43,7 @@ constexpr Size kSizes[] = {{"thousand", 'K', 1e3},   {"million", 'M', 1e6}, {"mi
 
 bool among(std::string_view words, std::string_view word) {
   const std::vector<std::string_view> all = split(words, ",");
-  return std::any_of(all.begin(), all.end(), [&](std::string_view one) { return alike(one, word); });
+  return std::any_of(all.begin(), all.end(), [&](std::string_view one) { return same_but_for_case(one, word); });
 }
 
 /// "--gpus" as "gpus"; "layers=" and "--layout tp" by their first word.
@@ -86,7 +86,7 @@ std::vector<std::string> plain_numbers(std::string_view counted, std::string_vie
   std::string_view rest = trim(whole, " \t~+");
   if (counts_in(name, "$"))
     for (const std::string_view sign : {"us$", "usd", "$"})
-      if (rest.size() > sign.size() && alike(rest.substr(0, sign.size()), sign)) {
+      if (rest.size() > sign.size() && same_but_for_case(rest.substr(0, sign.size()), sign)) {
         rest = trim(rest.substr(sign.size()));
         break;
       }
@@ -97,7 +97,7 @@ std::vector<std::string> plain_numbers(std::string_view counted, std::string_vie
   if (!value) return out;
   const std::size_t first = std::min(words.find(' '), words.size());
   const auto* size = std::find_if(std::begin(kSizes), std::end(kSizes),
-                                  [&](const Size& one) { return alike(one.word, words.substr(0, first)); });
+                                  [&](const Size& one) { return same_but_for_case(one.word, words.substr(0, first)); });
   std::string plain = number + std::string(words);
   if (size != std::end(kSizes))
     plain = (decimal ? number + size->letter : fmt::format("{:.0f}", *value * size->size)) +

@@ -61,7 +61,7 @@ constexpr CountUnit kCountUnits[] = {{"ki", 1024}, {"mi", 1024 * 1024}, {"k", 10
 CountUnit unit_behind(std::string_view text) {
   for (const CountUnit& unit : kCountUnits) {
     if (text.size() <= unit.letters.size()) continue;
-    if (alike(text.substr(text.size() - unit.letters.size()), unit.letters)) return unit;
+    if (same_but_for_case(text.substr(text.size() - unit.letters.size()), unit.letters)) return unit;
   }
   return {"", 1};
 }
@@ -151,7 +151,7 @@ Result<double> read_amount(std::string_view flag, std::string_view text, double 
 
 Result<SliceShape> read_slice_word(std::string_view text) {
   if (const std::optional<SliceShape> shape = read_slice(text)) return *shape;
-  std::string meant;  // the same numbers, whatever stands between them
+  std::string meant;  // the same numbers, whatever is between them
   for (const char c : trim(text, " \t[](){}")) {
     const bool digit = c >= '0' && c <= '9';
     if (digit || (!meant.empty() && meant.back() != 'x')) meant += digit ? c : 'x';
@@ -169,7 +169,7 @@ Result<SliceShape> read_slice_word(std::string_view text) {
 Result<std::int64_t> read_global_batch(std::string_view text, std::int64_t seq) {
   const auto before = [&](std::initializer_list<std::string_view> units) -> std::optional<std::string_view> {
     for (const std::string_view unit : units)
-      if (text.size() > unit.size() && alike(text.substr(text.size() - unit.size()), unit))
+      if (text.size() > unit.size() && same_but_for_case(text.substr(text.size() - unit.size()), unit))
         return trim(text.substr(0, text.size() - unit.size()));
     return std::nullopt;
   };

@@ -24,7 +24,7 @@ inline constexpr Named<Fits> kFitsNames[] = {{Fits::Yes, "yes"}, {Fits::AtRisk, 
 inline constexpr Named<Axis> kAxisNames[] = {
     {Axis::Tp, "tp"}, {Axis::Cp, "cp"}, {Axis::Ep, "ep"}, {Axis::Pp, "pp"}, {Axis::Dp, "dp"}};
 
-/// Whether a layout fits, as a reader is told.
+/// Whether a layout fits, in words for a reader.
 inline constexpr Named<Fits> kFitsPhrases[] = {
     {Fits::Yes, "fits"}, {Fits::AtRisk, "fits: at risk"}, {Fits::No, "does not fit"}};
 

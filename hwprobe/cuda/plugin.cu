@@ -88,7 +88,7 @@ Status measure_point(Device& device, const plan_probe_point& point, plan_probe_r
   }
 }
 
-int told(const Status& status, char* error, size_t size) {
+int reported(const Status& status, char* error, size_t size) {
   if (!status && error != nullptr && size > 0) std::snprintf(error, size, "%s", status.words.c_str());
   return status.code;
 }
@@ -103,23 +103,23 @@ int open_entry(const plan_probe_setup* setup, void** state, plan_probe_device* f
     *state = device;
   else
     delete device;
-  return told(opened, error, size);
+  return reported(opened, error, size);
 }
 
 int supports_entry(void* state, const plan_probe_point* point, char* error, size_t size) {
   auto& device = *static_cast<Device*>(state);
   if (point->kind == PLAN_PROBE_ATTENTION && cudnn_version(device).empty())
-    return told(failed(maker::kNoAttention, PLAN_PROBE_UNSUPPORTED), error, size);
+    return reported(failed(maker::kNoAttention, PLAN_PROBE_UNSUPPORTED), error, size);
   return PLAN_PROBE_OK;
 }
 
 int unique_id_entry(void* state, unsigned char id[PLAN_PROBE_ID_BYTES], char* error, size_t size) {
   auto& device = *static_cast<Device*>(state);
-  if (const Status loaded = device.nccl.load(device.setup.nccl_library); !loaded) return told(loaded, error, size);
+  if (const Status loaded = device.nccl.load(device.setup.nccl_library); !loaded) return reported(loaded, error, size);
   ncclUniqueId made{};
   static_assert(sizeof made == PLAN_PROBE_ID_BYTES);
   if (const ncclResult_t r = device.nccl.unique_id(&made); r != ncclSuccess)
-    return told(failed(device.nccl.error_string(r)), error, size);
+    return reported(failed(device.nccl.error_string(r)), error, size);
   std::memcpy(id, &made, sizeof made);
   return PLAN_PROBE_OK;
 }
@@ -137,16 +137,16 @@ int join_entry(void* state, const unsigned char id[PLAN_PROBE_ID_BYTES], char* e
   auto& device = *static_cast<Device*>(state);
   const std::lock_guard<std::timed_mutex> busy(device.measuring);
   cudaSetDevice(device.setup.device);  // each call comes on a thread of its own
-  return told(join_world(device, id), error, size);
+  return reported(join_world(device, id), error, size);
 }
 
 int measure_entry(void* state, const plan_probe_point* point, plan_probe_result* result, char* error, size_t size) {
   auto& device = *static_cast<Device*>(state);
   const std::lock_guard<std::timed_mutex> busy(device.measuring);
   *result = {};
-  if (device.stopped) return told(failed("told to stop", PLAN_PROBE_ABORTED), error, size);
+  if (device.stopped) return reported(failed("told to stop", PLAN_PROBE_ABORTED), error, size);
   cudaSetDevice(device.setup.device);
-  return told(seen_through(device, measure_point(device, *point, *result)), error, size);
+  return reported(seen_through(device, measure_point(device, *point, *result)), error, size);
 }
 
 /// The thread that measures ends its communicators itself when it sees that it is to stop. Only one that hangs in a

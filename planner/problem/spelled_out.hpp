@@ -22,8 +22,8 @@ template <class T>
 }
 
 /// The layout with each axis as it comes out in a step of so many micro-batches: what is left open has its value, and
-/// what means nothing is as a layout starts out. Two layouts that train alike are then equal, but for layers that
-/// nobody placed: where those go, costs say.
+/// what means nothing is as a layout starts out. Two layouts that train the same way are then equal, but for layers
+/// that nobody placed: where those go, costs say.
 [[nodiscard]] Layout spelled_out(Layout layout, std::int64_t micro_batches);
 
 }  // namespace plan

@@ -15,14 +15,14 @@ namespace {
 
 /// Neighbouring runs that do the same are one. A block of recomputed or offloaded layers is counted from a run's first.
 void join_runs(StageStrategy& stage) {
-  const auto alike = [](StageStrategy a, const StageStrategy& b) {
+  const auto joins = [](StageStrategy a, const StageStrategy& b) {
     const bool whole = a.recompute.layers == 0 && a.recompute.uniform <= 1 && a.offload == 0;
     a.layers = b.layers;
     return whole && a == b;
   };
   std::vector<StageStrategy> runs;
   for (const StageStrategy& run : runs_of(stage)) {
-    if (runs.empty() || !alike(runs.back(), run))
+    if (runs.empty() || !joins(runs.back(), run))
       runs.push_back(run);
     else
       runs.back().layers = run.layers == 0 ? 0 : runs.back().layers + run.layers;
@@ -40,10 +40,10 @@ void settle_stages(const Problem& problem, Layout& layout) {
   }
   if (layout.stages.empty()) return;
   const StageStrategy& first = layout.stages.front();
-  const bool alike = static_cast<int>(layout.stages.size()) == layout.pp &&
+  const bool equal = static_cast<int>(layout.stages.size()) == layout.pp &&
                      std::all_of(layout.stages.begin(), layout.stages.end(),
                                  [&](const StageStrategy& stage) { return stage == first; });
-  if (!alike || !first.behind.empty() || first.tp > 0 || first.cp > 0 || first.zero >= 0 ||
+  if (!equal || !first.behind.empty() || first.tp > 0 || first.cp > 0 || first.zero >= 0 ||
       first.offload != problem.training.offload.layers)
     return;
   layout.recompute = first.recompute;

@@ -54,11 +54,11 @@ constexpr Rule kRules[] = {
      [](const Problem& p, const Layout&) { return p.built || !p.training.adapters(); }},
     {"maxtext_precision", "MaxText trains in fp32, bf16, fp8 or mxfp8 of Transformer Engine", Level::Grid, kMaxtext,
      [](const Problem& p, const Layout&) { return known_precision(p.training.precision); }},
-    {"maxtext_bf16_layers", "MaxText quantises all layers alike", Level::Grid, kMaxtext,
+    {"maxtext_bf16_layers", "MaxText quantises all layers the same way", Level::Grid, kMaxtext,
      [](const Problem& p, const Layout&) { return !p.training.bf16_layers.any(); }},
     {"maxtext_kv_heads", "MaxText's tensor axis divides the KV heads", Level::Grid, kMaxtext,
      [](const Problem& p, const Layout& l) { return rule::whole_kv_heads(p, l.tp); }},
-    {"maxtext_pipeline_models", "MaxText pipelines layers that are all alike, without multi-token prediction",
+    {"maxtext_pipeline_models", "MaxText pipelines layers that are all the same, without multi-token prediction",
      Level::Grid, kMaxtext,
      [](const Problem& p, const Layout& l) {
        return l.pp == 1 || (p.model.kinds.size() == 1 && p.model.mtp.depth == 0);
@@ -104,8 +104,7 @@ constexpr Rule kRules[] = {
      }},
     // Its mesh is data, stage, fsdp, ...: replicas of the data axis alone lie outside the stages. With replicas of
     // shard groups some lie outside and some inside; they are counted as inside.
-    {"maxtext_order", "MaxText's data axis stands outside the pipeline, its fsdp axis inside", Level::Sharding,
-     kMaxtext,
+    {"maxtext_order", "MaxText's data axis is outside the pipeline, its fsdp axis inside", Level::Sharding, kMaxtext,
      [](const Problem& p, const Layout& l) {
        const bool outside = l.order == AxisOrder::DataOutermost;
        return outside == (l.zero != 3) || !order_matters(p.cluster, l);

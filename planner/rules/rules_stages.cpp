@@ -19,8 +19,7 @@ std::string run_fault(const Problem& problem, const Layout& layout, const StageS
     return fmt::format("{} offloads whole layers and treats activations in another way, too", place);
   if (own.tp <= 0 && own.cp <= 0) return "";
   if (problem.model.moe())
-    return fmt::format("experts are spread over the ranks of all stages alike: leave `@{}` out",
-                       own.tp > 0 ? "tp" : "cp");
+    return fmt::format("experts are spread over the ranks of all stages: leave `@{}` out", own.tp > 0 ? "tp" : "cp");
   if (own.cp > 0 && layout.cp_kind == CpKind::Hybrid)
     return fmt::format("{} has a cp of its own: a ring, gathers or Ulysses, and no hybrid of two", place);
   const std::int64_t gpus = static_cast<std::int64_t>(layout.tp) * layout.cp * layout.dp;
@@ -76,7 +75,7 @@ std::string stages_fault(const Problem& problem, const Layout& layout) {
   if (static_cast<int>(layout.stages.size()) != layout.pp)
     return fmt::format("it has {} for pp {}", layout.stages.size(), layout.pp);
   if (layout.recompute.kind != RecomputeKind::None)
-    return fmt::format("recompute={} stands beside what each stage recomputes", recompute_text(layout.recompute));
+    return fmt::format("recompute={} is given beside what each stage recomputes", recompute_text(layout.recompute));
   bool widths = false;
   for (int stage = 0; stage < layout.pp; ++stage) {
     const std::vector<StageStrategy> runs = runs_of(layout.stages[static_cast<std::size_t>(stage)]);

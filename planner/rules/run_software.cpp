@@ -17,7 +17,7 @@ namespace {
 using Same = bool (*)(std::string_view, std::string_view);
 
 /// The same name in any case.
-bool same_words(std::string_view a, std::string_view b) { return alike(a, b); }
+bool same_words(std::string_view a, std::string_view b) { return same_but_for_case(a, b); }
 /// The same whatever is between its words: `Megatron Core`, `LLaMA Factory`.
 bool same_letters(std::string_view a, std::string_view b) {
   const auto letters = [](std::string_view name) {
@@ -89,7 +89,8 @@ std::string_view without_maker(std::string_view name) {
   constexpr std::string_view kMakers[] = {"NVIDIA ", "PyTorch ",      "MosaicML ", "Google ", "Microsoft ",
                                           "HF ",     "Hugging Face ", "Meta ",     "AMD ",    "Intel "};
   for (const std::string_view maker : kMakers)
-    if (name.size() > maker.size() && alike(name.substr(0, maker.size()), maker)) return name.substr(maker.size());
+    if (name.size() > maker.size() && same_but_for_case(name.substr(0, maker.size()), maker))
+      return name.substr(maker.size());
   return name;
 }
 
@@ -98,8 +99,9 @@ bool is_remark(std::string_view word) {
   if (word.starts_with('v') || word.starts_with('V')) word.remove_prefix(1);
   if (!word.empty() && word.front() >= '0' && word.front() <= '9') return true;
   constexpr std::string_view kWords[] = {"main", "dev", "nightly", "FSDP", "FSDP1", "FSDP2", "DDP", "Trainer"};
-  return alike(word.substr(0, 4), "ZeRO") ||
-         std::any_of(std::begin(kWords), std::end(kWords), [&](std::string_view known) { return alike(known, word); });
+  return same_but_for_case(word.substr(0, 4), "ZeRO") ||
+         std::any_of(std::begin(kWords), std::end(kWords),
+                     [&](std::string_view known) { return same_but_for_case(known, word); });
 }
 
 /// The software of a part of a cell, with as many of its last words as it takes.

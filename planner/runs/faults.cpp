@@ -173,7 +173,7 @@ const std::vector<Fault>& faults() {
        spread_groups},
       {"data_loading", "the GPUs wait for data or for the host", "workers of the data loader, storage, logging, Python",
        "a trace: gaps between steps with no kernel", 1.03, 10, always, data_loading},
-      {"fragmentation", "memory is in pieces: the allocator gives it back and takes it anew, and the GPU waits",
+      {"fragmentation", "memory is in pieces: the allocator gives it back and takes it again, and the GPU waits",
        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, a smaller micro-batch",
        "num_alloc_retries of torch.cuda.memory_stats(), which should be 0", 1.03, 10, always, data_loading, true},
   };

@@ -52,8 +52,8 @@ std::string differs(const Problem& problem, const Layout& own, const Layout& rea
   std::string key;
   each_axis([&](const auto& axis) {
     if (!key.empty() || own.*axis.value == read.*axis.value) return;
-    const bool lie_alike = !problem.fixed.chunk_layers || chunks_of(problem, own) == chunks_of(problem, read);
-    if (!axis.is(&Layout::chunk_layers) || !lie_alike) key = axis.key;
+    const bool same_places = !problem.fixed.chunk_layers || chunks_of(problem, own) == chunks_of(problem, read);
+    if (!axis.is(&Layout::chunk_layers) || !same_places) key = axis.key;
   });
   return key;
 }

@@ -182,7 +182,7 @@ std::vector<std::string> read_header(const std::vector<CsvCell>& cells, std::str
                         .place = place});
     else if (std::find(names.begin(), names.end(), cell.text) != names.end())
       errors.push_back({.code = "repeated_column",
-                        .message = fmt::format("column `{}` stands twice", cell.text),
+                        .message = fmt::format("column `{}` is given twice", cell.text),
                         .help = {"delete one of them"},
                         .place = place});
     names.push_back(cell.text);

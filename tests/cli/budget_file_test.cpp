@@ -49,7 +49,7 @@ TEST_CASE("one job at the top of the file, files named from its folder") {
   CHECK(job.budget.limits[1].place.line == 10);
 }
 
-TEST_CASE("many jobs share what stands above them; a pattern makes a job of each file") {
+TEST_CASE("many jobs share what is above them; a pattern makes a job of each file") {
   const checks::Folder folder;
   for (const char* name : {"c.sh", "a.sh", "b.sh"}) folder.write(std::string("runs/") + name, "");
   folder.write("b.yaml",
@@ -88,10 +88,11 @@ TEST_CASE("every mistake at once, in the order of lines") {
   CHECK(mistakes(folder, "budget: 1\nlimits: {memory.peak: [1]}\n") == List{"2: `limits.memory.peak` is no limit"});
   CHECK(mistakes(folder, "budget: 1\nlimits: {memory.fit: at most 1 GiB}\n").size() == 1);
   CHECK(mistakes(folder, "budget: 1\neach: '*.sh'\nfrom: b.yaml\n").size() == 2);
-  CHECK(mistakes(folder, "budget: 1\nprice: x\nlimits: {a: 1}\nlimits: {}\n") == List{"4: key `limits` stands twice"});
+  CHECK(mistakes(folder, "budget: 1\nprice: x\nlimits: {a: 1}\nlimits: {}\n") ==
+        List{"4: key `limits` is given twice"});
 }
 
-TEST_CASE("the caret stands under the value that lacks its unit") {
+TEST_CASE("the caret is under the value that lacks its unit") {
   const checks::Folder folder;
   for (const char* line :
        {"  step_time: at most 6.5", "  step_time:   'at most 6.5'", "  step_time: \"at most 6.5\""}) {

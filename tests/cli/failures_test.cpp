@@ -158,7 +158,7 @@ TEST_CASE("rules and advice never push a report off its screen, and JSON has the
   CHECK(std::count_if(notes.begin(), notes.end(), [](const json& n) { return n["code"] == "rule_of_thumb"; }) == 9);
 }
 
-TEST_CASE("advice stands in every format") {
+TEST_CASE("advice is in every format") {
   Args args = args_of("24");
   args.framework = "megatron";
   const Problem problem = resolve_problem(args).value();

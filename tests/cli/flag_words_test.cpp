@@ -210,7 +210,7 @@ TEST_CASE("any axis as a flag is said as the item of --layout that states it") {
   }
 }
 
-TEST_CASE("flags that mean nothing here say what stands in their place, those of one kind the same") {
+TEST_CASE("flags that mean nothing here say what is in their place, those of one kind the same") {
   std::vector<std::string> sentences;
   for (const auto& kind : kSaidAlike) {
     const std::string first = helps({"--model", "8b", "--gpus", "8", kind[0], "1"}, 1).front();

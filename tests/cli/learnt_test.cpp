@@ -81,7 +81,7 @@ double high_of(const Json& answer) {
 
 }  // namespace
 
-TEST_CASE("the interval that runs taught stands in the profile, for what ran and for nothing else") {
+TEST_CASE("the interval that runs taught is in the profile, for what ran and for nothing else") {
   const Folder folder;
   folder.write("own.csv", measured_runs());
   const Json fitted = run_json({"calibrate", "own.csv", "-o", "own.yaml"});

@@ -90,7 +90,7 @@ TEST_CASE("a word without a flag is told the flag that its neighbours leave open
   CHECK(help({"sweep", "70b"}) == "a model is named with a flag: `--model 70b`");
   for (const char* flag : {"--model", "--gpu", "--precision"})
     CHECK(help({flag, "H100", "80GB", "--gpus", "8"}) ==
-          std::string("write `") + flag + " 'H100 80GB'`: a value with a space stands in quotes");
+          std::string("write `") + flag + " 'H100 80GB'`: a value with a space needs quotes");
   CHECK(help({"plan", "--model", "8b"}) == "leave `plan` out: what is planned needs no command");
   CHECK(help({"--model", "8b", "--gpus=8", "estimat"}) == "a command with a similar name exists: `estimate`");
 }

@@ -24,7 +24,7 @@ std::string note_of(const json& report) {
 
 }  // namespace
 
-TEST_CASE("per layer: the layout of the note is priced and written as it stands there") {
+TEST_CASE("per layer: the layout of the note is priced and written as it is there") {
   const Folder folder;
   const std::vector<std::string> job = {"--model", "gpt3-13b", "--gpus",         "16", "--gpu", "a100-sxm-40gb",
                                         "--seq",   "4096",     "--global-batch", "64"};

@@ -90,7 +90,7 @@ std::vector<Plan> drawn_plans() {
 
 }  // namespace
 
-TEST_CASE("every point of a picture stands where its axes say") {
+TEST_CASE("every point of a picture is where its axes say") {
   std::mt19937 random(21);
   const auto uniform = [&](double low, double high) {
     return std::uniform_real_distribution<double>(low, high)(random);

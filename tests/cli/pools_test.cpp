@@ -60,7 +60,7 @@ TEST_CASE("a link of ten times less bandwidth makes a step longer, and an unstat
   CHECK(said);
 }
 
-TEST_CASE("plan: what all kinds run together stands beside each alone") {
+TEST_CASE("plan: what all kinds run together is beside each alone") {
   const Json json = run_json(pool_job({}, {"--gpus", "8xa100-sxm-80gb,8xh100-sxm,link=25GB/s"}));
   REQUIRE(json.contains("alone"));
   REQUIRE(json["alone"].size() == 2);

@@ -260,7 +260,7 @@ TEST_CASE("letters stand for flags of launchers, and nodes are as large as those
         "--global-batch 4M tokens");
 }
 
-TEST_CASE("what others call a command is told once, whatever stands behind it") {
+TEST_CASE("what others call a command is told once, whatever is behind it") {
   for (const auto& [typed, said] :
        {std::pair{Words{"search", "8b"}, "leave `search` out"},
         {Words{"ls", "models"}, "`plan list models`"},

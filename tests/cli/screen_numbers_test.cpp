@@ -184,7 +184,7 @@ TEST_CASE("the screen's tables of stages and of terms are those of the JSON, and
   }
 }
 
-TEST_CASE("what was searched, what stands beside it and what would help has the numbers of the JSON") {
+TEST_CASE("what was searched, what is beside it and what would help has the numbers of the JSON") {
   int advised = 0, searched = 0;
   for (const std::vector<std::string>& job : kJobs) {
     CAPTURE(job[1]);

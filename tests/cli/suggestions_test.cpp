@@ -17,7 +17,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// The flags of each change that stands in a refusal, a line each, as words.
+/// The flags of each change that is in a refusal, a line each, as words.
 std::vector<Words> suggested(const std::string& text) {
   static const std::regex line(R"((?:^|\n) {8}(--\S+ \S+(?:(?: |\n {12})--\S+ \S+)*)(?=[ \n]))"), word(R"(\S+)");
   std::vector<Words> found;
@@ -83,7 +83,7 @@ TEST_CASE("where a change fits for certain, no change is suggested that only may
   }
 }
 
-TEST_CASE("so can a change of a job that stands in a file") {
+TEST_CASE("so can a change of a job that is in a file") {
   const checks::Folder folder;
   std::size_t count = 0;
   for (const std::string flags : {"", "--use-tp-pp-dp-mapping", "--decoder-first-pipeline-num-layers 2",

@@ -79,7 +79,7 @@ TEST_CASE("every line is as full as the width allows, and no word is lost") {
   }
 }
 
-TEST_CASE("a caret stands under its column, as long as what it means, in lines of any length") {
+TEST_CASE("a caret is under its column, as long as what it means, in lines of any length") {
   std::mt19937 random(42);
   const Terminal terminal;
   for (int round = 0; round < 2000; ++round) {

@@ -79,7 +79,7 @@ std::vector<std::string> lost(const std::string& words, const Estimate& answer) 
   return all;
 }
 
-/// One of the words, or the part of it in front of its value, stands in the text.
+/// One of the words, or the part of it in front of its value, is in the text.
 bool names_one(const std::string& words, std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   for (const std::string_view part : {std::string_view(words)})
@@ -288,7 +288,7 @@ TEST_CASE("at risk is not yes, and the first line says it") {
   }
 }
 
-TEST_CASE("what is asked of the whole run stands among the inputs, whether or not it can be counted") {
+TEST_CASE("what is asked of the whole run is among the inputs, whether or not it can be counted") {
   for (const std::string gpu : {"h100-sxm", "b200-sxm"}) {  // only one of them says how often it fails
     std::vector<std::string> words = {"estimate", "--model", "8b", "--gpus", "8", "--gpu", gpu, "--layout", "tp2"};
     const std::vector<std::pair<std::string, std::string>> typed = {

@@ -40,7 +40,7 @@ TEST_CASE("layers at the ends are in bf16, those between are not, and none has a
     REQUIRE(changed.depth() == depth);
     for (int i = 0; i < depth; ++i) {
       CHECK(layer_at(changed, i).in_bf16 == (i < ends.first || i >= depth - ends.last));
-      CHECK(alike(layer_at(changed, i), layer_at(model, i)));
+      CHECK(same_shape(layer_at(changed, i), layer_at(model, i)));
     }
     for (std::size_t i = 0; i < model.mtp.kinds.size(); ++i) {
       const Layer& predicted = changed.kinds[static_cast<std::size_t>(changed.mtp.kinds[i])];

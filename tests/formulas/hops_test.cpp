@@ -21,7 +21,7 @@ TEST_CASE("of hops that differ the worst stretch sets the pace, by trying every 
       each.emplace_back(1e-3 * (random() % 3 == 0 ? 1 + static_cast<double>(random() % 9) : 1));
     const Hops hops(each);
     const bool alike = std::all_of(each.begin(), each.end(), [&](Seconds s) { return s == each[0]; });
-    CHECK(hops.alike() == alike);
+    CHECK(hops.uniform() == alike);
     double sum = 0, slowest = 0;
     for (int r = 0; r < ranks; ++r) {
       CHECK(hops.before(r) == doctest::Approx(sum));

@@ -251,7 +251,7 @@ TEST_CASE("more or faster links are never slower, and axes have no names") {
   }
 }
 
-TEST_CASE("what stands inside a group and the group itself share no axis, and fill the slice together") {
+TEST_CASE("what is inside a group and the group itself share no axis, and fill the slice together") {
   for (const SliceShape& shape :
        {SliceShape{4, 4, 8}, SliceShape{8, 8, 16}, SliceShape{1, 16, 16}, SliceShape{12, 16, 16}}) {
     const Torus slice = torus_of(shape[0] == 1 ? v5e() : v5p(), shape);

@@ -131,7 +131,7 @@ void compare(const std::string& name, const std::string& screen) {
 
 }  // namespace
 
-TEST_CASE("a node on which nothing stands in the way") {
+TEST_CASE("a node on which nothing is in the way") {
   const Node node;
   compare("ready", node.screen({node.rank(0, 2), node.rank(1, 2)}));
 }

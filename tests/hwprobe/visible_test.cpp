@@ -96,7 +96,7 @@ std::vector<int> allowed_processors() {
 
 }  // namespace
 
-TEST_CASE("a GPU that stands beside no processor in particular leaves a thread those that it was given, and no other") {
+TEST_CASE("a GPU that is beside no processor in particular leaves a thread those that it was given, and no other") {
   const std::vector<int> whole = allowed_processors();
   for (const int one : {whole.front(), whole.back()}) {
     std::vector<int> left;

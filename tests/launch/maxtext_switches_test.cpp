@@ -175,7 +175,7 @@ TEST_CASE("every switch of MaxText's that weighs changes the job or is named") {
   }
 }
 
-TEST_CASE("a script whose job stands in a file that is not there is refused, and base.yml alone is MaxText's own") {
+TEST_CASE("a script whose job is in a file that is not there is refused, and base.yml alone is MaxText's own") {
   const std::string start = "#!/bin/bash\npython3 -m MaxText.train ";
   const std::string words = " model_name=llama2-7b per_device_batch_size=2 max_target_length=4096 run_name=x\n";
   CHECK(error_of("run.sh", start + "${CONFIG_PATH}" + words, on(32)) == "missing_file");

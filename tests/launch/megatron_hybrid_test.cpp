@@ -77,7 +77,7 @@ std::string script(const Model& model, const std::string& pattern, int pp, const
 
 }  // namespace
 
-TEST_CASE("a model's layers as letters are the model, and what stands between bars is a chunk of the pipeline") {
+TEST_CASE("a model's layers as letters are the model, and what is between bars is a chunk of the pipeline") {
   std::mt19937 random(3);
   for (const char* name :
        {"nemotron-3-nano", "nemotron-3-super", "nemotron3-ultra-550b-a55b", "nemotron-h-8b", "nemotron-nano-9b-v2"}) {

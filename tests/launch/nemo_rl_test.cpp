@@ -1,4 +1,4 @@
-// NeMo-RL: whose GPUs train, what stands beside the trained model, and batches that are stated in pairs.
+// NeMo-RL: whose GPUs train, what is beside the trained model, and batches that are stated in pairs.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 

@@ -94,7 +94,7 @@ TEST_CASE("MaxText's command lies over the file that it names") {
   CHECK(job.training->global_batch == 16);
   CHECK(error_of(folder, "two.sh", start + "per_device_batch_size=2\n" + start + "per_device_batch_size=4\n") ==
         "several_trainings");
-  // The file's batch stands where the command names none.
+  // The file's batch is where the command names none.
   CHECK(job_in(folder, "file.sh", start + "ici_fsdp_parallelism=-1\n", 8).training->global_batch == 96);
 }
 

@@ -101,7 +101,7 @@ bool round_trip(const char* format, const Plan& plan, const EmitOptions& options
   const Result<std::vector<LaunchFile>> twice = write_launch(format, *again, options);
   REQUIRE(twice);
   REQUIRE(twice->size() == files->size());
-  // Of models with the same layers one name is as good as another: it stands in comments, with facts of its own.
+  // Of models with the same layers one name is as good as another: it is in comments, with facts of its own.
   if (problem->model.name == plan.problem.model.name)
     for (std::size_t i = 0; i < files->size(); ++i) CHECK((*twice)[i].text == (*files)[i].text);
   return true;

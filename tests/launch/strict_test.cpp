@@ -1,5 +1,5 @@
 // One word of a launch file edited, in every tool's words: a misspelt key, a misspelt word and a key that nobody knows
-// are refused or named among what is not used, which stands in the first lines and which `--strict` refuses.
+// are refused or named among what is not used, which is in the first lines and which `--strict` refuses.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -86,7 +86,7 @@ TEST_CASE("a misspelt key is refused or named as not used") {
       for (std::sregex_iterator found(lines[i].begin(), lines[i].end(), kKey), end; found != end; ++found) {
         const std::string key = (*found)[2], slip = swapped(key);
         const std::size_t at = static_cast<std::size_t>(found->position(2));
-        // In a script, words that are flags or overrides; elsewhere, what stands before its value.
+        // In a script, words that are flags or overrides; elsewhere, what is before its value.
         const bool named = shell
                                ? (*found)[1] == "--" || lines[i][std::min(at + key.size(), lines[i].size() - 1)] == '='
                                : lines[i].find_first_of(":=", at) <= at + key.size() + 1;
@@ -134,7 +134,7 @@ TEST_CASE("a key that nobody knows and that sounds as if it weighed is named as 
     for (const std::size_t i : weighing_lines(sample, lines)) {
       std::vector<std::string> edited = lines;
       const std::size_t indent = lines[i].find_first_not_of(' ');
-      // Sections of data, and what stands outside the only section that is read.
+      // Sections of data, and what is outside the only section that is read.
       const bool section = indent == 0 && lines[i].ends_with(":");
       if (lines[i].find("data_loader") != std::string::npos || section) continue;
       if (name.ends_with(".sh")) {

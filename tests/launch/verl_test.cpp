@@ -12,7 +12,7 @@ using namespace launching;
 
 namespace {
 
-/// A job of 16 GPUs that trains with `program`; `more` stands among its words.
+/// A job of 16 GPUs that trains with `program`; `more` is among its words.
 std::string verl_script(const std::string& program, const std::string& more, const std::string& before = "") {
   return fmt::format(
       "#!/bin/bash\n{}\npython3 -m {} data.train_batch_size=512 data.max_prompt_length=1024 "

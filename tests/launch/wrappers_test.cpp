@@ -73,7 +73,7 @@ TEST_CASE("a script that starts another is the job of that other, with what it i
     REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
     return *job;
   };
-  // What is exported or stands before the command reaches the script, a variable of the caller's own does not.
+  // What is exported or is before the command reaches the script, a variable of the caller's own does not.
   const LaunchJob called = read("TP=8\nTP=4 bash scripts/train.sh --mbs 2 --pp=2\n");
   CHECK(called.fixed.tp == 4);
   CHECK(called.fixed.pp == 2);

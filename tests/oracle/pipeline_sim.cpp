@@ -167,7 +167,7 @@ std::vector<Order> v_schedule(const Shape& s) {
 }
 
 /// DualPipe and DualPipeV in the eight steps of DeepSeek's description. Phase 0 of a DualPipe rank is the
-/// direction in which it stands in the first half; a DualPipeV rank's phases are its two chunks.
+/// direction in which it is in the first half; a DualPipeV rank's phases are its two chunks.
 class Dual {
  public:
   Dual(const Shape& shape, int rank) : s_(shape), rank_(rank), v_(shape.schedule == Schedule::DualPipeV) {}

@@ -121,7 +121,7 @@ TEST_CASE("layer runs: the first layers recomputed, the others not, are Megatron
   CHECK(tried > oracle::at_least(100));
 }
 
-TEST_CASE("layer runs: a stage holds of each run what its layers hold where all do alike") {
+TEST_CASE("layer runs: a stage holds of each run what its layers hold where all do the same") {
   std::mt19937 random(13);
   int tried = 0;
   for (int round = 0; round < oracle::rounds(200); ++round) {

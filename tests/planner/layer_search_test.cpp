@@ -199,7 +199,7 @@ TEST_CASE("per layer: equal layers with memory to spare do alike") {
   CHECK(tried > oracle::at_least(100));
 }
 
-TEST_CASE("per layer: what is answered runs on Galvatron, fits, and is faster than layers that are alike") {
+TEST_CASE("per layer: what is answered runs on Galvatron, fits, and is faster than layers that are all the same") {
   std::mt19937 random(33);
   int faster = 0, tried = 0;
   for (int round = 0; round < oracle::rounds(120); ++round) {
@@ -225,7 +225,7 @@ TEST_CASE("per layer: what is answered runs on Galvatron, fits, and is faster th
   CHECK(faster >= oracle::at_least(5));
 }
 
-TEST_CASE("per layer: never worse than layers that are alike, on stacks of unequal layers") {
+TEST_CASE("per layer: never worse than layers that are all the same, on stacks of unequal layers") {
   std::mt19937 random(34);
   int tried = 0, unequal = 0, better = 0;
   for (int round = 0; round < oracle::rounds(400); ++round) {

@@ -62,7 +62,7 @@ TEST_CASE("what was chosen is said where it means something") {
   }
 }
 
-TEST_CASE("another layout is told by what differs and stands in no column, its layers where nothing else does") {
+TEST_CASE("another layout is told by what differs and is in no column, its layers where nothing else does") {
   std::mt19937 random(3);
   int layers_alone = 0, columns_alone = 0;
   for (int round = 0; round < oracle::rounds(2000); ++round) {

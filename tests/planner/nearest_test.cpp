@@ -104,7 +104,7 @@ TEST_CASE("two GPUs that share nothing of a job: one of them is offered") {
   CHECK(search(problem).has_value());
 }
 
-TEST_CASE("a fixed axis stands in the way: set it free") {
+TEST_CASE("a fixed axis is in the way: set it free") {
   Problem problem = llama_70b(64);
   problem.fixed.tp = 3;
   const auto plan = search(problem);

@@ -113,7 +113,7 @@ TEST_CASE("per stage: the search finds what brute force finds") {
   CHECK(none > oracle::at_least(5));
 }
 
-TEST_CASE("per stage: never worse than stages that are alike, on any model") {
+TEST_CASE("per stage: never worse than stages that are all the same, on any model") {
   std::mt19937 random(17);
   int faster = 0, tried = 0;
   for (int round = 0; round < oracle::rounds(60); ++round) {
@@ -138,7 +138,7 @@ TEST_CASE("per stage: never worse than stages that are alike, on any model") {
   CHECK(faster >= oracle::at_least(4));  // of six rounds none may fit
 }
 
-TEST_CASE("per stage: on equal layers with memory to spare, stages that are alike are as fast") {
+TEST_CASE("per stage: on equal layers with memory to spare, stages that are all the same are as fast") {
   std::mt19937 random(19);
   for (int round = 0; round < oracle::rounds(40); ++round) {
     Problem problem = small_job(random);

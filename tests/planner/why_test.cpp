@@ -206,7 +206,7 @@ TEST_CASE("every layout one step away is told that is slower or may not fit, wit
       }
     }
     CHECK(sentences.size() == wanted);
-    for (const std::string& text : sentences) {  // what is slower stands behind what does not fit
+    for (const std::string& text : sentences) {  // what is slower is behind what does not fit
       const bool slower = text.find("slower:") != std::string::npos;
       CHECK((slower || !fit));
       fit = slower;

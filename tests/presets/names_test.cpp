@@ -73,7 +73,9 @@ TEST_CASE("a checkpoint in a format to serve it has the layers of the one that w
         const auto model = load_model(typed, StoreOptions{});
         REQUIRE(model.has_value());
         CHECK(model->name == entry.name);
-        const auto is = [&](const std::string& other) { return other.size() == typed.size() && alike(other, typed); };
+        const auto is = [&](const std::string& other) {
+          return other.size() == typed.size() && same_but_for_case(other, typed);
+        };
         CHECK(model->exact == std::any_of(entry.aliases.begin(), entry.aliases.end(), is));
       }
     }

@@ -155,7 +155,7 @@ TEST_CASE("no key of the files can be misspelt unseen") {
   CHECK(edits > 200);
 }
 
-TEST_CASE("every fact that an entry states of a run has a source, and every file that stands over others states some") {
+TEST_CASE("every fact that an entry states of a run has a source, and every file that is above others states some") {
   for (const std::string& name : stack_names()) {
     const auto preset = load_stack_preset(name);
     REQUIRE(preset.has_value());

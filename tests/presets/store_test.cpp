@@ -159,7 +159,7 @@ TEST_CASE("an unknown name suggests the nearest") {
   CHECK_FALSE(plan::load_model(std::string(5000, 'x'), plan::kEmbeddedOnly).has_value());
 }
 
-TEST_CASE("a word that stands in names of presets brings those names") {
+TEST_CASE("a word that is in names of presets brings those names") {
   std::map<std::string, std::set<std::string>> names;
   for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Gpu, {})) {
     std::stringstream parts(entry.name);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # coverage.sh [LEAST]: which lines of formulas/ and planner/ the tests of them and of the commands run, file by file, by
-# clang's own counters. Fails below LEAST per cent. What was not run stands in build-coverage/uncovered.
+# clang's own counters. Fails below LEAST per cent. What was not run is in build-coverage/uncovered.
 set -eu
 cd "$(dirname "$0")/../.."
 least=${1:-0}

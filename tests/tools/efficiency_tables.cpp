@@ -288,7 +288,7 @@ std::array<double, kOrientations> orientation_ratio(const std::vector<Row>& all,
 }
 
 /// Rate against power under a power limit. Dynamic power goes with the cube of the frequency where the voltage follows
-/// it, and with the frequency alone once the voltage is at its floor: the square stands between. Best shapes of a long
+/// it, and with the frequency alone once the voltage is at its floor: the square is between. Best shapes of a long
 /// search on two of a chip (A100 SXM and PCIe, GH200 and H100, GB200 and B200), not all of which draw all power, went
 /// with powers of 0.17 to 0.36.
 double power_scale(double watts, double measured_watts) { return std::sqrt(watts / measured_watts); }

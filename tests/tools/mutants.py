@@ -51,7 +51,7 @@ def other_constants(code, match):
     """What a constant becomes. Small ones are counts and places, where one more is a mistake that people make; of large
     ones, which are limits, sizes and measured constants, one more in thousands is no other program: they are doubled. No
     oracle knows what was measured to the digit, but twice as much is wrong by any: a GPU that was measured is priced as if
-    it had not been (tests/presets/unmeasured_test.cpp), published runs are predicted (acceptance), and a limit stands in
+    it had not been (tests/presets/unmeasured_test.cpp), published runs are predicted (acceptance), and a limit is in
     the manual. One that survives doubled is held by nothing, and belongs into a preset with its source or under a
     property. Decimal fractions and exponents stay: a tolerance of 1e-7 in place of 1e-6 is no other program either. A lone
     minus one is a word for nothing, which minus two is, too."""
@@ -76,7 +76,7 @@ def at_fraction(code, match, other):
 
 
 def unreachable(lines, number):
-    """Whether a line stands behind a switch that returns in every case: compilers want it, and nothing runs it."""
+    """Whether a line is behind a switch that returns in every case: compilers want it, and nothing runs it."""
     before = lines[number - 2] if number > 1 else ""
     if not lines[number - 1].lstrip().startswith("return") or before.strip() != "}":
         return False
@@ -248,7 +248,7 @@ class Span:
 
 
 def span_of(mutant, code, base):
-    """Where a change stands in the code of a file whose line begins at `base`."""
+    """Where a change is in the code of a file whose line begins at `base`."""
     first, last = base + mutant.start, base + mutant.end
     old = code[first:last]
     if mutant.other == ";":

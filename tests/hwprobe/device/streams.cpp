@@ -91,7 +91,7 @@ Stream* Simulation::make_stream() {
   return streams.back().get();
 }
 
-/// Begins what stands first in a stream, or ends it at once where it takes no time; false if it has to wait.
+/// Begins what is first in a stream, or ends it at once where it takes no time; false if it has to wait.
 bool Simulation::begin(Stream& stream, bool& peers_missing) {
   Queued& head = stream.queue.front();
   if (head.running) return false;
