@@ -220,6 +220,8 @@ Run read_row(const std::vector<CsvCell>& cells, const std::vector<std::string>& 
 Result<std::vector<Run>> read_runs(std::string_view text, std::string_view file) {
   Errors errors;
   std::vector<Run> runs;
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";  // spreadsheets begin UTF-8 with it
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
   CsvReader reader(text, file);
   std::vector<CsvCell> cells;
   if (!reader.row(cells, errors))

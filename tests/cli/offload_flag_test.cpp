@@ -102,4 +102,31 @@ TEST_CASE("every mistake in --offload is told at once") {
   CHECK(read_offload("weights").error().front().help.front() == "write `--offload parameters`");
 }
 
+TEST_CASE("the host helps where all that fits without it starves the GPUs and takes twice as long, and only there") {
+  struct Job {
+    std::vector<std::string> words;
+    bool helps;
+  };
+  const Job jobs[] = {{{"--model", "gpt-oss-20b", "--gpus", "8", "--framework", "deepspeed"}, true},
+                      {{"--model", "llama4-scout", "--task", "finetune", "--gpus", "51", "--gpu", "l40s"}, true},
+                      {{"--model", "llama3-70b", "--gpus", "64"}, false},
+                      {{"--model", "gpt-oss-20b", "--gpus", "64", "--framework", "megatron"}, false}};
+  const auto plan_of = [](std::vector<std::string> words, std::initializer_list<const char*> more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return checks::run_json(std::move(words));
+  };
+  for (const Job& job : jobs) {
+    CAPTURE(job.words[1]);
+    const checks::Json asked = plan_of(job.words, {}), without = plan_of(job.words, {"--offload", "none"});
+    const double step = asked["best"]["step_time_s"], kept = without["best"]["step_time_s"];
+    const bool helps = std::any_of(asked["notes"].begin(), asked["notes"].end(), [](const checks::Json& note) {
+      return note["code"] == "switched_on" && note["text"].get<std::string>().find("--offload") != std::string::npos;
+    });
+    CHECK(helps == job.helps);
+    if (!helps) CHECK(step == kept);
+    if (helps) CHECK(2 * step <= kept);
+    if (helps) CHECK(without["best"]["mfu_ratio"]["model_causal"].get<double>() < 0.1);
+  }
+}
+
 }  // namespace plan

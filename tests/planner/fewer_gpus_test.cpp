@@ -227,7 +227,7 @@ TEST_CASE("who asks for the number of GPUs that an answer uses gets the same ans
 TEST_CASE("GPUs stay idle where no framework runs a layout on all of them and one runs a layout on fewer") {
   std::mt19937 random(20261130);
   int idle = 0, paper = 0;
-  for (int i = 0; i < oracle::rounds(24); ++i) {
+  for (int i = 0; i < oracle::rounds(60); ++i) {
     Problem problem = free_problem(random);
     problem.framework = Framework::Any;
     problem.training.stack = stack_on(framework_row(Framework::Any), problem.cluster.gpu);

@@ -27,6 +27,9 @@ TEST_CASE("runs are read by column name, blanks stay blank") {
   CHECK((*runs)[0].line == 2);
   CHECK_FALSE((*runs)[1].gpus.has_value());
   CHECK_FALSE((*runs)[1].step_time_s.has_value());
+  const auto marked = read_runs("\xEF\xBB\xBFid,gpus\na1,64\n", "r.csv");  // as spreadsheets save it
+  REQUIRE(marked.has_value());
+  CHECK(marked->front().id == "a1");
 }
 
 TEST_CASE("every mistake of a runs file is reported with its place") {
