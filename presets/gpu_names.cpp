@@ -102,7 +102,7 @@ std::vector<std::string> gpus_of_device(std::string_view word, const std::vector
 }
 
 std::string gpu_of_driver(std::string_view word, const std::vector<PresetEntry>& entries, const StoreOptions& options) {
-  const std::string preset = preset_of_device(word, 0, options);
+  std::string preset = preset_of_device(word, 0, options);
   const auto entry =
       std::find_if(entries.begin(), entries.end(), [&](const PresetEntry& one) { return one.name == preset; });
   if (preset.empty() || entry == entries.end()) return {};

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/terminal/words.hpp"
+#include "formulas/text.hpp"
 #include "formulas/words.hpp"
 
 namespace plan {

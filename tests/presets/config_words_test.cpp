@@ -106,7 +106,9 @@ TEST_CASE("a value of another type is refused for every key, but those that chan
       "head_dim",          "model_type"};
   int refused = 0;
   for (const json& config : published_configs())
-    for (const auto& [path, leaf] : key_paths(config)) {
+    for (const auto& key : key_paths(config)) {
+      const auto& path = key.first;
+      const std::string& leaf = key.second;
       if (free.count(leaf) > 0 || path == json::json_pointer("/vision_config")) continue;
       json edited = config;
       edited[path][leaf] =

@@ -202,7 +202,7 @@ TEST_CASE("a key of a preset with a letter less is one mistake, at its line") {
         const std::string& text = presets[i].text;
         const std::size_t end = std::min(text.find('\n', at), text.size()), colon = text.find(':', at);
         const std::size_t key = text.find_first_not_of(" -", at);
-        const bool section = colon < end && text.find_first_not_of(" ", colon + 1) >= end;
+        const bool section = colon < end && text.find_first_not_of(' ', colon + 1) >= end;
         // A section of a model is named by its layers, too, which is told beside.
         if (colon < end && colon > key + 3 && text[key] != '#' && !(section && kind == "model")) {
           std::string slipped = text;
