@@ -172,7 +172,7 @@ Problem with_best_alone(const Problem& problem, int gpus) {
   return one;
 }
 
-/// The answer on fewer GPUs, told what all of them had.
+/// The answer on fewer GPUs, with what all of them had.
 RunnableSearch on_fewer(RunnableSearch found, const RunnableSearch& all) {
   found.all_ready = ready(all);
   found.all_gpus = all.result.ranking.best().empty() ? Seconds() : fastest_step(all);
@@ -243,8 +243,9 @@ FewerGpus find_busier(const Problem& problem, const RunnableSearch& all, std::ve
     const bool likely = before == Ready::Nothing && divides_well(problem, gpus);
     Problem fewer = likely ? problem : with_best_alone(problem, gpus);
     fewer.gpus = gpus;
-    const Seconds slowest =
-        before == Ready::Nothing ? Seconds::infinity() : fastest_step(best.found) / (1 + kPriceOfPlainness);
+    // More GPUs than the best so far uses have to be faster at all, fewer by more than plainness is worth.
+    const double worth = gpus > best.found.problem.gpus ? 0 : kPriceOfPlainness;
+    const Seconds slowest = before == Ready::Nothing ? Seconds::infinity() : fastest_step(best.found) / (1 + worth);
     RunnableSearch other = before == Ready::Yes ? find_faster(fewer, slowest)
                                                 : find_runnable(fewer, likely ? Extent{.if_any = true} : kFirst);
     const Ready now = ready(other);

@@ -154,10 +154,11 @@ void add_switch_note(Plan& plan) {
 std::string why_fewer(const RunnableSearch& found) {
   const int used = found.problem.gpus;
   switch (found.all_ready) {
-    case Ready::Nothing: return fmt::format("no layout that fits uses all of them, and {} train", used);
+    case Ready::Nothing: return fmt::format("the search finds no layout that fits and uses all of them, and {} train", used);
     case Ready::PaperAtRisk:
     case Ready::Paper:
-      return fmt::format("no framework runs a layout that fits and uses all of them, and {} train", used);
+      return fmt::format("the search finds no layout on all of them that fits and that a framework runs, and {} train",
+                         used);
     case Ready::AtRisk: return fmt::format("no layout that uses all of them fits for certain, and {} train", used);
     case Ready::Yes: break;
   }

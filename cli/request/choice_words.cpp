@@ -184,10 +184,10 @@ std::string hint_for(std::string_view flag, std::string_view word) {
 }
 
 std::string usual_choice(std::string_view flag, std::string_view word) {
-  const std::string known(class_of(flag, folded(word)));
+  std::string known(class_of(flag, folded(word)));
   if (const Alias* alias = row_of(kAliases, flag, known)) return std::string(alias->meant);
   if (flag != "--precision") return known;
-  const std::string bare = bare_format(known);
+  std::string bare = bare_format(known);
   const Alias* alias = row_of(kAliases, flag, bare);
   return alias != nullptr ? std::string(alias->meant) : bare;
 }

@@ -25,7 +25,8 @@ bool same_letters(std::string_view a, std::string_view b) {
     std::erase_if(kept, [](char c) { return c == '-' || c == '_' || c == ' '; });
     return lowered(kept);
   };
-  return letters(a) == letters(b);
+  const std::string one = letters(a);
+  return !one.empty() && one == letters(b);
 }
 
 const RunSoftware* software_called(std::string_view name, Same same) {
@@ -96,7 +97,7 @@ std::string_view without_maker(std::string_view name) {
 
 /// Whether the last word of a name says how the software ran, which columns say, or which of its releases.
 bool is_remark(std::string_view word) {
-  if (word.starts_with('v') || word.starts_with('V')) word.remove_prefix(1);
+  if (!word.empty() && std::string_view("vVr").find(word.front()) != std::string_view::npos) word.remove_prefix(1);
   if (!word.empty() && word.front() >= '0' && word.front() <= '9') return true;
   constexpr std::string_view kWords[] = {"main", "dev", "nightly", "FSDP", "FSDP1", "FSDP2", "DDP", "Trainer"};
   return same_but_for_case(word.substr(0, 4), "ZeRO") ||
@@ -113,6 +114,21 @@ NamedSoftware named_in(std::string_view part) {
     if (space == std::string_view::npos || !is_remark(part.substr(space + 1))) return {};
     part = trim(part.substr(0, space));
   }
+}
+
+/// Libraries and front ends, which run on whatever another part of the cell names: `PyTorch (FSDP)`, `TRL + DeepSpeed`.
+bool is_general(const RunSoftware& software, std::string_view part) {
+  for (const std::string_view key : {"eager", "hugging-face", "deepspeed"})
+    if (software.key == key) return true;
+  return same_letters(part, "JAX") || same_letters(part, "Primus");
+}
+
+/// Does the cell name software that it did not run?
+bool compares(std::string_view cell) {
+  const std::string words = lowered(std::string(cell));
+  for (const std::string_view word : {"not", "no", "without", "unlike", "compared", "versus", "vs", "than"})
+    if (has_word(words, word)) return true;
+  return false;
 }
 
 /// Letters that two names have in common at their beginning.
@@ -145,12 +161,16 @@ const RunSoftware* software_of_key(std::string_view key) {
 
 NamedSoftware named_software(std::string_view cell) {
   if (const NamedSoftware whole = with_version(cell, same_words); whole.software != nullptr) return whole;
+  if (compares(cell)) return {};
+  NamedSoftware found;
   for (const std::string_view part : parts_of(cell)) {
     NamedSoftware named = named_in(part);
     named.loosely = true;
-    if (named.software != nullptr) return named;
+    if (named.software == nullptr) continue;
+    if (!is_general(*named.software, part)) return named;
+    if (found.software == nullptr) found = named;
   }
-  return {};
+  return found;
 }
 
 std::string names_like(std::string_view cell) {

@@ -11,6 +11,7 @@
 
 #include "formulas/parameters.hpp"
 #include "formulas/text.hpp"
+#include "planner/rules/run_software.hpp"
 
 namespace plan {
 namespace {
@@ -25,30 +26,31 @@ bool is_shard(std::string_view word) {
   return word.starts_with("hsdp:") && as_number<int>(word.substr(5)).value_or(0) > 0;
 }
 
-constexpr std::string_view kMemoryKinds[] = {"",        "allocated", "allocated-last-rank", "reserved", "device",
-                                             "printed", "unstated"};
+/// Is a convention of FLOPs what the step has to be counted by?
+bool counts_by_convention(const Run& run) { return !run.step_time_s && !run.tokens_per_s_per_gpu; }
 
 /// A column or fact whose words are known one by one: another would count as one of them.
 std::string word_mistake(const Run& run) {
-  struct Said {
-    std::string_view name, word;
+  struct Column {
+    std::string_view name, word, words;
     bool known;
   };
-  const std::string_view norm = run.fact("norm"), softmax = run.fact("softmax"), routing = run.fact("routing");
-  const Said all[] = {
-      {"quality", run.quality, one_of(run.quality, {"", "A", "B", "C"})},
-      {"mlp", run.mlp, one_of(run.mlp, {"", "swiglu", "geglu", "reglu", "gelu", "relu", "relu2"})},
-      {"shard", run.shard, is_shard(run.shard)},
-      {"optimizer", run.optimizer, optimizer_of(run).has_value()},
-      {"flops_convention", run.flops_convention, run.flops_convention.empty() || convention_of(run)},
-      {"memory_kind", run.memory_kind,
-       std::find(std::begin(kMemoryKinds), std::end(kMemoryKinds), run.memory_kind) != std::end(kMemoryKinds)},
-      {"norm", norm, one_of(norm, {"", "fused", "eager"})},
-      {"softmax", softmax, one_of(softmax, {"", "fused", "eager"})},
-      {"routing", routing, one_of(routing, {"", "natural", "forced"})},
+  const auto listed = [](std::string_view name, std::string_view word, std::string_view words) {
+    return Column{name, word, words, word.empty() || has_word(words, word)};
   };
-  for (const Said& said : all)
-    if (!said.known) return fmt::format("{} `{}` is not modelled", said.name, said.word);
+  const Column all[] = {
+      listed("quality", run.quality, "A, B, C"),
+      listed("mlp", run.mlp, "swiglu, geglu, reglu, gelu, relu, relu2"),
+      listed("norm", run.fact("norm"), "fused, eager"),
+      listed("softmax", run.fact("softmax"), "fused, eager"),
+      listed("routing", run.fact("routing"), "natural, forced"),
+      {"shard", run.shard, "fsdp, hsdp, hsdp:N", is_shard(run.shard)},
+      {"optimizer", run.optimizer, "adam, adam8bit, adafactor, muon, sgd, sgd-momentum", optimizer_of(run).has_value()},
+      {"flops_convention", run.flops_convention, "model_full, model_causal, model, hardware, 6n, palm, megatron, ...",
+       run.flops_convention.empty() || !counts_by_convention(run) || convention_of(run)},
+  };
+  for (const Column& column : all)
+    if (!column.known) return fmt::format("{} `{}` is none of {}", column.name, column.word, column.words);
   return {};
 }
 
@@ -75,6 +77,19 @@ constexpr ShapeColumn kShape[] = {
 /// Names round a size, leave embeddings out, or count what the source alone knows of.
 constexpr double kSameSize = 1.5;
 
+std::string size_contradiction(const Run& run, const Model& model) {
+  if (run.whole_model() != run.model) return {};  // whose size is the whole model's or that of the layers left
+  const ModelParameters counted = model_parameters(model);
+  const double stated = run.params_b.value_or(0) * 1e9;
+  const auto is_of = [&](std::int64_t all) {
+    const double ratio = stated / static_cast<double>(all);
+    return ratio <= kSameSize && ratio >= 1 / kSameSize;
+  };
+  if (stated <= 0 || is_of(counted.total) || is_of(counted.active)) return {};
+  return fmt::format("`params_b` {} is not the size of {}, {:.3g} B", *run.params_b, model.name,
+                     static_cast<double>(counted.total) / 1e9);
+}
+
 std::string shape_contradiction(const Run& run, const Model& model) {
   for (const ShapeColumn& column : kShape) {
     const std::optional<std::int64_t>& stated = run.*column.stated;
@@ -84,11 +99,7 @@ std::string shape_contradiction(const Run& run, const Model& model) {
     if (std::none_of(model.kinds.begin(), model.kinds.end(), holds))
       return fmt::format("`{}` {} is not what layers of {} have", column.name, *stated, model.name);
   }
-  if (run.whole_model() != run.model) return {};  // whose size is the whole model's or that of the layers left
-  const double stated = run.params_b.value_or(0) * 1e9, counted = static_cast<double>(model_parameters(model).total);
-  if (stated > 0 && std::max(stated / counted, counted / stated) > kSameSize)
-    return fmt::format("`params_b` {} is not the size of {}, {:.3g} B", *run.params_b, model.name, counted / 1e9);
-  return {};
+  return size_contradiction(run, model);
 }
 
 std::string degrees_contradiction(const Run& run, const Model& model) {
@@ -100,14 +111,19 @@ std::string degrees_contradiction(const Run& run, const Model& model) {
     return fmt::format("tp * cp * pp * dp = {:.0f} is not the number of GPUs, {}", ranks, *run.gpus);
   if (degree(run.ep) > 1 && !model.moe())
     return fmt::format("`ep` {} on {}, which has no experts", *run.ep, model.name);
-  if (degree(run.vp) > 1 && degree(run.pp) == 1) return fmt::format("`vp` {} without a pipeline", *run.vp);
+  if (degree(run.etp) > 1 && !model.moe())
+    return fmt::format("`etp` {} on {}, which has no experts", *run.etp, model.name);
+  if (degree(run.vp) > 1 && run.pp == 1) return fmt::format("`vp` {} without a pipeline", *run.vp);
+  if (!run.shard.empty() && run.zero == 0) return fmt::format("shard `{}` beside `zero` 0", run.shard);
   return {};
 }
 
 /// Rounded as far as sources print, a step and its tokens a second differ by less.
-constexpr double kRounding = 0.05;
+constexpr double kRounding = 0.1;
 
-std::string rate_contradiction(const Run& run) {
+}  // namespace
+
+std::string rate_mistake_of(const Run& run) {
   if (!run.step_time_s || !run.tokens_per_s_per_gpu || !run.seq || !run.global_batch || !run.gpus) return {};
   if (*run.step_time_s <= 0 || *run.tokens_per_s_per_gpu <= 0) return {};
   const double step = static_cast<double>(*run.seq) * static_cast<double>(*run.global_batch) /
@@ -116,16 +132,16 @@ std::string rate_contradiction(const Run& run) {
   return fmt::format("`tokens_per_s_per_gpu` is a step of {:.4g} s, `step_time_s` is {:.4g}", step, *run.step_time_s);
 }
 
-}  // namespace
-
 std::optional<Optimizer> optimizer_of(const Run& run) {
-  const std::string words = lowered(run.optimizer);
+  const std::string words = lowered(run.optimizer.substr(0, run.optimizer.find('(')));  // without a remark
   const auto says = [&](std::string_view word) { return words.find(word) != std::string::npos; };
   if (says("muon")) return Optimizer::Muon;
   if (says("adafactor")) return Optimizer::Adafactor;
-  if (says("adam")) return says("8bit") || says("8-bit") ? Optimizer::Adam8bit : Optimizer::Adam;
+  if (says("mini")) return std::nullopt;  // Adam-mini keeps less
+  if (says("adam")) return says("8bit") || says("8-bit") || says("8 bit") ? Optimizer::Adam8bit : Optimizer::Adam;
   if (says("sgd")) return says("momentum") ? Optimizer::SgdMomentum : Optimizer::Sgd;
-  if (words.empty() || says("zero") || says("distributed optimizer")) return Optimizer::Adam;
+  if (one_of(trim(words), {"", "-", "unknown", "unstated", "n/a"}) || says("zero") || says("distributed optimizer"))
+    return Optimizer::Adam;
   return std::nullopt;
 }
 
@@ -139,8 +155,7 @@ std::optional<FlopsConvention> convention_of(const Run& run) {
 std::string mistake_of(const Run& run, const Model& model) {
   if (std::string word = word_mistake(run); !word.empty()) return word;
   if (std::string shape = shape_contradiction(run, model); !shape.empty()) return shape;
-  if (std::string degrees = degrees_contradiction(run, model); !degrees.empty()) return degrees;
-  return rate_contradiction(run);
+  return degrees_contradiction(run, model);
 }
 
 }  // namespace plan

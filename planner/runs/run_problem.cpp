@@ -364,6 +364,7 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   if (const int rule = broken_rule(problem, built.layout); rule >= 0)
     return skip(std::string(rules()[static_cast<std::size_t>(rule)].code),
                 fmt::format("the row breaks a rule: {}", rules()[static_cast<std::size_t>(rule)].text));
+  if (const std::string why = rate_mistake_of(run); !why.empty()) return skip("mistaken_row", why);
   built.guessed = guess_degrees(run, defaults->job, problem, built.layout) || defaults->loosely;
   take_what_fits(run, defaults->job, problem, built.layout);
   return built;

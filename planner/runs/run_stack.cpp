@@ -159,7 +159,7 @@ Result<RunDefaults> defaults_of(const Run& run, const Model& model, Precision pr
     const RunSoftware* over = software_of_key(key);
     if (over == nullptr || !over->over)
       return fail(Error{"unknown_stack",
-                        fmt::format("`stack={}`: no file of presets/stacks of that name is above others", key),
+                        fmt::format("`stack={}`: no file of presets/stacks of that name can be laid over another", key),
                         {},
                         {"leave it out, or see plan-runs(5)"}});
     over->runs(signs, defaults);

@@ -211,6 +211,10 @@ Run read_row(const std::vector<CsvCell>& cells, const std::vector<std::string>& 
     const auto found = std::find(names.begin(), names.end(), name);
     if (found != names.end()) Parse{cells[static_cast<std::size_t>(found - names.begin())], name, file, errors}(field);
   });
+  for (std::string* word : {&run.status, &run.mlp, &run.shard, &run.schedule, &run.recompute, &run.precision,
+                            &run.attention, &run.flops_convention, &run.memory_kind})
+    *word = lowered(std::move(*word));
+  run.quality = capitals(std::move(run.quality));
   read_facts(run);
   return run;
 }

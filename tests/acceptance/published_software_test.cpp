@@ -217,6 +217,20 @@ TEST_CASE(
           CHECK(defaults_of(run, Model{}, Precision::Bf16)->loosely);
         }
     }
+  const std::pair<const char*, const char*> rows[] = {{"PyTorch (FSDP)", "fsdp"},
+                                                      {"transformers + FSDP2", "fsdp2"},
+                                                      {"TRL (DeepSpeed ZeRO-3)", "deepspeed-zero"},
+                                                      {"Primus (TorchTitan)", "torchtitan"},
+                                                      {"JAX + Megatron", "megatron-core"},
+                                                      {"Megatron Core r0.13", "megatron-core"}};
+  for (const auto& row : rows) {
+    const std::string cell = row.first;
+    CAPTURE(cell);
+    REQUIRE(named_software(cell).software != nullptr);
+    CHECK(named_software(cell).software->key == row.second);
+  }
+  for (const char* none : {"-", "custom (-)", "in-house, compared with DeepSpeed", "not Megatron-LM"})
+    CHECK(named_software(none).software == nullptr);
   CHECK_FALSE(named_software("Megatron-Core 0.6.0").loosely);
   CHECK(named_software("Megatron Core v0.12 (TE 2.1)").version == 12);
 }

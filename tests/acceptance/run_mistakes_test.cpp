@@ -32,10 +32,9 @@ ScoredRun scored(const Run& run, const Catalogue& catalogue) {
 
 TEST_CASE("a word that no column of a run has leaves the row out and is named") {
   const Catalogue catalogue = presets();
-  std::string Run::*const columns[] = {&Run::quality,   &Run::mlp,       &Run::shard,       &Run::schedule,
-                                       &Run::recompute, &Run::precision, &Run::attention,   &Run::optimizer,
-                                       &Run::framework, &Run::gpu,       &Run::memory_kind, &Run::flops_convention,
-                                       &Run::status};
+  std::string Run::*const columns[] = {
+      &Run::quality,   &Run::mlp,       &Run::shard,     &Run::schedule, &Run::recompute,        &Run::precision,
+      &Run::attention, &Run::optimizer, &Run::framework, &Run::gpu,      &Run::flops_convention, &Run::status};
   const char* const facts[] = {"norm", "softmax", "routing", "cp_kind", "order"};
   for (const Run& run : some_rows(60)) {
     if (!problem_of(run, catalogue)) continue;
@@ -43,10 +42,14 @@ TEST_CASE("a word that no column of a run has leaves the row out and is named") 
     for (std::string Run::*const column : columns) {
       Run edited = run;
       edited.*column = "hocus";
+      if (column == &Run::flops_convention) edited.step_time_s.reset(), edited.tokens_per_s_per_gpu.reset();
       const ScoredRun out = scored(edited, catalogue);
       CHECK_FALSE(out.step_time);
       CHECK((column == &Run::status || out.reason.find("`hocus`") != std::string::npos));
     }
+    Run unknown = run;  // what its figure of memory is of is no matter of its step
+    unknown.memory_kind = "hocus";
+    CHECK_FALSE(scored(unknown, catalogue).memory);
     for (const char* const fact : facts) {
       Run edited = run;
       edited.facts[fact] = "hocus";
@@ -80,7 +83,7 @@ TEST_CASE("a number that contradicts its row leaves it out, any other moves the 
     }
     if (!run.tokens_per_s_per_gpu || !run.step_time_s) continue;
     Run faster = run;
-    faster.tokens_per_s_per_gpu = 1.2 * *run.tokens_per_s_per_gpu;
+    faster.tokens_per_s_per_gpu = 1.3 * *run.tokens_per_s_per_gpu;
     CHECK_FALSE(scored(faster, catalogue).step_time);
   }
   CHECK(moved > 50);
@@ -101,6 +104,11 @@ TEST_CASE("an optimizer of a row is the one that its words name, and holds what 
   const Bytes adam = states("");
   for (const char* same : {"adam", "AdamW", "Adam (hybrid ZeRO)", "fused AdamW", "distributed optimizer"})
     CHECK(states(same) == adam);
+  for (const char* same : {"unknown", "-", "AdamW (not Muon)"}) CHECK(states(same) == adam);
+  for (const char* none : {"Shampoo (no Adam grafting)", "Adam-mini", "lion"}) {
+    run.optimizer = none;
+    CHECK_FALSE(problem_of(run, catalogue));
+  }
   for (const char* less : {"SGD", "adafactor", "AdamW 8bit", "Muon", "sgd-momentum"}) {
     CAPTURE(less);
     CHECK(states(less) < adam);

@@ -73,7 +73,7 @@ TEST_CASE("idle GPUs are counted, with what all of them would take") {
     CHECK(shown[0] == plan->idle_gpus);
     CHECK(shown[1] == gpus);
     const SearchResult all = find_layouts(problem);
-    CHECK((note.find("no layout that fits uses all of them") != std::string::npos) == all.ranking.best().empty());
+    CHECK((note.find("no layout that fits and uses all of them") != std::string::npos) == all.ranking.best().empty());
     CHECK(shown.back() == plan->problem.gpus);
     if (all.ranking.best().empty()) continue;
     const double seconds = fastest(all).value, fewer = plan->fastest->step_time.value;
