@@ -154,7 +154,8 @@ void add_switch_note(Plan& plan) {
 std::string why_fewer(const RunnableSearch& found) {
   const int used = found.problem.gpus;
   switch (found.all_ready) {
-    case Ready::Nothing: return fmt::format("the search finds no layout that fits and uses all of them, and {} train", used);
+    case Ready::Nothing:
+      return fmt::format("the search finds no layout that fits and uses all of them, and {} train", used);
     case Ready::PaperAtRisk:
     case Ready::Paper:
       return fmt::format("the search finds no layout on all of them that fits and that a framework runs, and {} train",

@@ -174,8 +174,16 @@ std::string language_model(nlohmann::json& root) {
 }
 
 /// A class of transformers whose head is another than that of a language model: it has no matrix of the vocabulary.
+/// Where several classes are named, or one without a list, one of a language model is enough.
 void judge_head(JsonConfig& root) {
-  for (const std::string& name : root.words("architectures"))
+  const std::vector<std::string> names = root.is_text("architectures")
+                                             ? std::vector<std::string>{root.text_or("architectures", "")}
+                                             : root.words("architectures");
+  const auto models_language = [](const std::string& name) {
+    return name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel");
+  };
+  if (std::any_of(names.begin(), names.end(), models_language)) return;
+  for (const std::string& name : names)
     for (const char* head : {"ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering",
                              "ForMaskedLM", "ForMultipleChoice"})
       if (name.ends_with(head))
@@ -253,7 +261,8 @@ Result<Model> read_config_json(const std::string& text, const std::string& file,
   } else if (!type.empty()) {
     unknown_family(root, "model_type", type);
   }
-  const std::int64_t longest = config.size_or({"max_seq_len"}, 4096, 1, 1e8);  // MPT's name of it
+  const std::int64_t stated = type == "bloom" ? config.size_or({"seq_length"}, 4096, 1, 1e8) : 4096;
+  const std::int64_t longest = config.size_or({"max_seq_len"}, stated, 1, 1e8);  // MPT's name of it
   const std::int64_t positions = config.size_or({"max_position_embeddings", "n_positions"}, longest, 1, 1e8);
   judge_activation(config);
   judge_head(root);

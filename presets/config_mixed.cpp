@@ -65,7 +65,7 @@ LatentShape read_latent_shape(JsonConfig& c) {
 
 /// How DeepSeek's routers choose experts: by score, by groups of them, or by a score with a bias.
 std::string read_topk_method(JsonConfig& c) {
-  const std::string method = c.text_or("topk_method", "");
+  std::string method = c.text_or("topk_method", "");
   if (!method.empty() && method != "greedy" && method != "group_limited_greedy" && method != "noaux_tc")
     c.error("topk_method", "bad_value",
             fmt::format("`topk_method` is `{}`, a choice of experts that is not known", yaml::printable(method)),

@@ -22,12 +22,12 @@ constexpr auto kBeside = word_list([] {
          "rev a1 ga100 ga102 ga102gl gh100 ad102 ad102gl ad104gl gb202 gb202gl gv100 gv100gl tu104gl";  // lspci's, too
 });
 
-/// Forms in which one GPU is built, and words that makers put into the names of some: of all of them none tells another
-/// GPU.
-constexpr auto kForms = word_list([] { return "pcie nvl sxm sxm2 oam"; });
+/// Forms in which one GPU is built, and words that makers put into the names of some, or that name the board or the
+/// cloud that it is in: of all of them none means another GPU.
+constexpr auto kForms = word_list([] { return "pcie nvl sxm sxm2 sxm3 oam"; });
 constexpr auto kTrade = word_list([] {
   return "generation server workstation edition tensor core accelerator superchip ampere ada lovelace hopper grace "
-         "blackwell turing volta";
+         "blackwell turing volta hgx lambda";
 });
 
 /// A part as it is compared: `80g`, `80gib` and `80` are 80 GB, and an A100, H100 or B200 comes in one form of SXM.

@@ -88,7 +88,7 @@ Names about_gpu(std::string_view word, const std::vector<PresetEntry>& entries, 
   const Names stem = gpus_of_stem(word, entries);
   Names holding = names_with(word, entries);
   if (holding.empty() && sheet.empty() && parts.empty()) holding = gpus_holding(word, entries);
-  std::string near = parts == sheet ? "" : parts;  // a driver's name is said to be one
+  std::string near = parts == sheet ? "" : parts;  // what both find is no mere likeness
   if (parts.empty() && machines_called(word).empty() && stem.size() < 2)
     near = nearest_of(PresetKind::Gpu, word, all_names(entries));
   const Names same = sheet.empty() && parts.empty() ? gpus_of_device(word, entries) : Names{};
@@ -101,7 +101,7 @@ Names about_gpu(std::string_view word, const std::vector<PresetEntry>& entries, 
   else if (!near.empty())
     help.push_back(fmt::format("a GPU with a similar name exists: `{}`", near));
   else if (!sheet.empty())
-    help.push_back(fmt::format("drivers give that name to `{}`", sheet));
+    help.push_back(fmt::format("that is `{}`", sheet));
   if (const Names make = gpus_of_make(word, entries); !make.empty())
     help.push_back(fmt::format("of that make are {}", fmt::join(make, ", ")));
   return help;

@@ -150,7 +150,8 @@ int run_words(const std::vector<std::string>& words, Streams& streams) {
   if (args->output && !find_command(args->verb)->product)
     streams.out_terminal = make_terminal(false, 0, color_mode(args->color), args->ascii, env);
   streams.quiet = args->quiet;
-  if (const Errors errors = lacking_folders(); !errors.empty()) return report_errors(errors, streams);
+  if (!args->help && !args->version)  // which need no preset
+    if (const Errors errors = lacking_folders(); !errors.empty()) return report_errors(errors, streams);
   return run_and_write(*args, streams);
 }
 

@@ -292,8 +292,8 @@ void tell_of_files(const std::vector<LaunchSource>& files, const LaunchFacts& fa
       unused(job, "not_used", std::move(fewer));
   tell_of_scripts(files, job);
   tell_of_environment(files, job);
-  if (const std::string_view hardware = other_hardware(files); !hardware.empty() && job.hardware.empty())
-    job.hardware = hardware;
+  if (std::string hardware = other_hardware(files); !hardware.empty() && job.hardware.empty())
+    job.hardware = std::move(hardware);
   name_other_gpu(facts, job);
 }
 

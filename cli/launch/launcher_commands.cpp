@@ -12,6 +12,8 @@
 
 #include "cli/launch/script_words.hpp"
 #include "cli/shell/statements.hpp"
+#include "cli/terminal/words.hpp"
+#include "formulas/text.hpp"
 #include "formulas/words.hpp"
 
 namespace plan {
@@ -158,14 +160,22 @@ void from_variables(const Script& script, const Commands& commands, const std::s
   }
 }
 
+/// The items of `0,1,2,3`, of `0, 1` and of `0,1,`: what is empty is none.
+int items_in(std::string_view list) {
+  int count = 0;
+  for (const std::string_view item : split(list, ",")) count += trim(item).empty() ? 0 : 1;
+  return count;
+}
+
 /// `CUDA_VISIBLE_DEVICES=0,1,2,3` in front of a tool that starts a process for each, or of one process.
 void from_visible_devices(const Commands& commands, const std::string& file, LaunchFacts& facts) {
   if (facts.gpus() > 0) return;
   for (const ShellCommand* each_command : commands) {
     const ShellCommand& command = *each_command;
     const auto own = command.environment.find("CUDA_VISIBLE_DEVICES");
-    if (own == command.environment.end() || own->second.find('$') != std::string::npos || own->second.empty()) continue;
-    const auto each = static_cast<int>(std::count(own->second.begin(), own->second.end(), ',')) + 1;
+    if (own == command.environment.end() || own->second.find('$') != std::string::npos) continue;
+    const int each = items_in(own->second);
+    if (each == 0) continue;
     const bool one_process = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
       return word.text == "swift" || word.text == "python" || word.text == "python3";
     });
@@ -217,8 +227,7 @@ FlagAndValue flag_at(const ShellCommand& command, std::size_t i) {
 }
 
 int visible_devices(std::string_view list) {
-  if (list.empty() || list.find_first_not_of("0123456789,") != std::string_view::npos) return 0;
-  return static_cast<int>(std::count(list.begin(), list.end(), ',')) + 1;
+  return list.find_first_not_of("0123456789, \t") == std::string_view::npos ? items_in(list) : 0;
 }
 
 bool starts_ranks(std::string_view program) {

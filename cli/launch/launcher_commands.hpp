@@ -15,7 +15,7 @@ struct FlagAndValue {
 };
 [[nodiscard]] FlagAndValue flag_at(const ShellCommand& command, std::size_t i);
 
-/// GPUs in `0,1,2,3`; 0: another word.
+/// GPUs in `0,1,2,3`, with blanks or without; 0: another word.
 [[nodiscard]] int visible_devices(std::string_view list);
 
 /// A program, by the last part of its path, that starts the ranks of a node by itself; and Python or a script of it.

@@ -91,6 +91,26 @@ std::pair<std::string, std::string> why_broken(const std::vector<std::string_vie
           fmt::format("end line {} with ` \\`", line - 1)};
 }
 
+/// `--max-seq-length`: a flag by its whole name, for `--dataset_config` and `--model_tag` say nothing of the job.
+bool weighs(std::string_view flag) {
+  constexpr auto kWeighty = word_list([] {
+    return "model model-name model-path model-id model-type model-name-or-path model-id-or-path base-model pretrain "
+           "pretrained-model-name-or-path config-name ref-model reward-model teacher-model batch-size train-batch-size "
+           "micro-batch-size global-batch-size micro-train-batch-size per-device-train-batch-size "
+           "per-device-batch-size per-gpu-train-batch-size gradient-accumulation-steps gradient-accumulation "
+           "accumulation-steps max-len max-length max-seq-len max-seq-length seq-len seq-length sequence-length "
+           "sequence-len model-max-length cutoff-len block-size context-length max-prompt-length "
+           "max-completion-length max-source-length max-target-length prompt-max-len generate-max-len lora-r "
+           "lora-rank rank use-lora lora lora-enable use-peft lora-target lora-target-modules finetuning-type "
+           "tuner-type train-type method stage zero zero-stage deepspeed deepspeed-config config config-file "
+           "fsdp fsdp-config nnodes num-nodes num-machines nproc nproc-per-node num-processes num-gpus gpus "
+           "tensor-parallel-size sequence-parallel-size context-parallel-size pipeline-parallel-size "
+           "tensor-model-parallel-size pipeline-model-parallel-size expert-model-parallel-size";
+  });
+  const std::string name = with_dashes(std::string(trim(flag, "-")));
+  return std::find(kWeighty.begin(), kWeighty.end(), name) != kWeighty.end();
+}
+
 }  // namespace
 
 std::optional<std::size_t> behind_program(const std::vector<ShellWord>& words) {
@@ -126,19 +146,13 @@ bool trains_nothing(const ShellCommand& command) {
 }
 
 std::string differing_flags(const ShellCommand& a, const ShellCommand& b) {
-  constexpr std::string_view kWeighty[] = {"model", "batch", "accum",  "len",  "rank",   "proc",      "gpus",
-                                           "zero",  "stage", "config", "lora", "method", "deepspeed", "parallel"};
-  constexpr std::string_view kOther[] = {"output", "run_name", "dir", "save", "eval", "project"};
   if (a.words.size() != b.words.size()) return "the number of their words";
   std::string out;
   for (std::size_t i = 1; i < a.words.size(); ++i) {
     if (a.words[i].text == b.words[i].text) continue;
     const std::string& word = a.words[i].text;
     const std::string flag = word.starts_with('-') ? word.substr(0, word.find('=')) : a.words[i - 1].text;
-    const auto holds = [&](std::string_view part) { return flag.find(part) != std::string::npos; };
-    if (std::any_of(std::begin(kWeighty), std::end(kWeighty), holds) &&
-        std::none_of(std::begin(kOther), std::end(kOther), holds))
-      out += fmt::format("{}`{}`", out.empty() ? "" : ", ", flag);
+    if (weighs(flag)) out += fmt::format("{}`{}`", out.empty() ? "" : ", ", flag);
   }
   return out;
 }

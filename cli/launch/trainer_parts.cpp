@@ -136,7 +136,7 @@ std::string stage_of_program(const ShellCommand& command) {
 void tell_other_method(JobBuilder& builder, bool& noted) {
   constexpr auto kNaming = word_list([] {
     return "training_method train_method training_type training_stage train_stage training_mode rl_type rl_method "
-           "rl_algorithm rl_algo algorithm algo method task_name alignment_method preference_method";
+           "rl_algorithm rl_algo algorithm algo method alignment_method preference_method";
   });
   constexpr auto kPlain = word_list([] {
     return "sft pt pretrain pretraining pre-training pre_training finetune finetuning fine-tuning fine_tuning full "

@@ -143,7 +143,7 @@ std::optional<CountedGpus> known(std::int64_t gpus, std::string_view kind, const
 }
 
 std::optional<CountedGpus> tpu_slice(std::string_view word) {
-  if (word.starts_with("tpu")) word = trim(word.substr(3), "-_");
+  if (word.starts_with("tpu")) word = trim(word.substr(3), "-_ ");
   const std::size_t dash = word.find('-');
   const std::optional<int> count = dash < word.size() ? gpus_of(word.substr(dash + 1)) : std::nullopt;
   for (const TpuType& type : kTpuTypes)
@@ -195,6 +195,31 @@ std::optional<CountedGpus> counted_in(const std::string& low, const StoreOptions
   return counted_behind(low, store);
 }
 
+/// `2 nodes of 8 h100`, whose numbers multiply.
+std::optional<CountedGpus> of_nodes(std::string_view low, const StoreOptions& store) {
+  const std::optional<int> nodes = number_in_front(low);
+  const std::size_t noun = low.find(' ');
+  if (!nodes || noun == std::string_view::npos || !among_words(kNodeNouns, low.substr(0, noun))) return std::nullopt;
+  low = trim(low.substr(noun));
+  if (const std::size_t link = low.find(' '); link < low.size() && among_words(kLinks, low.substr(0, link)))
+    low = trim(low.substr(link));
+  std::string_view kind = low;
+  return number_in_front(kind) ? counted_in(fmt::format("{}x{}", *nodes, low), store) : std::nullopt;
+}
+
+/// Lambda's machines, `gpu_8x_h100_sxm5`, or several of one: `2 x gpu_8x_h100_sxm5`.
+std::optional<CountedGpus> of_lambda(std::string_view low, const StoreOptions& store) {
+  std::int64_t count = 1;
+  for (std::optional<int> number; count <= kMostRanks && (number = number_in_front(low));) count *= *number;
+  if (!low.starts_with("gpu_") || low.find('x') == std::string_view::npos) return std::nullopt;
+  std::string kind(low.substr(4));
+  std::replace(kind.begin(), kind.end(), '_', ' ');
+  std::optional<CountedGpus> found = counted_in(kind, store);
+  if (!found || count * found->gpus > kMostRanks) return std::nullopt;
+  found->gpus *= static_cast<int>(count);
+  return found;
+}
+
 }  // namespace
 
 std::optional<CountedGpus> machine_of_gpus(std::string_view kind, const StoreOptions& store) {
@@ -209,12 +234,13 @@ std::optional<CountedGpus> machine_of_gpus(std::string_view kind, const StoreOpt
 }
 
 std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOptions& store) {
-  std::string low = lowered(std::string(trim(word)));
+  const std::string_view typed = trim(word);
+  const std::string low = lowered(std::string(typed));
   if (auto found = counted_in(low, store)) return found;
-  if (!low.starts_with("gpu_") || low.find('x') == std::string::npos) return std::nullopt;
-  low.erase(0, 4);  // Lambda's machines: gpu_8x_h100_sxm5
-  std::replace(low.begin(), low.end(), '_', ' ');
-  return counted_in(low, store);
+  if (typed.ends_with('s') && kDigits.find(typed.front()) != std::string_view::npos)  // 8 V100s, and not 8 V100S
+    if (auto found = counted_in(low.substr(0, low.size() - 1), store)) return found;
+  if (auto found = of_nodes(low, store)) return found;
+  return of_lambda(low, store);
 }
 
 std::optional<std::vector<CountedGpus>> several_kinds(std::string_view word, const StoreOptions& store) {
@@ -345,9 +371,15 @@ Error refused_number(std::string_view word, bool file) {
       std::any_of(word.begin(), word.end(), [](char c) { return lower_case(c) >= 'a' && lower_case(c) <= 'z'; });
   const bool number = !word.empty() && word.front() >= '0' && word.front() <= '9';  // as 1e300 is
   if (!letters || number || !error.help.empty()) return error;
+  const std::string_view flag = file ? "gpus: " : "--gpus ";
+  if (const auto box = machine_of_gpus(word, StoreOptions::from_environment())) {
+    error.help.push_back(
+        fmt::format("that is a machine of {} GPUs: write `{}{}x{}`", box->gpus, flag, box->gpus, box->kind));
+    return error;
+  }
   if (const std::string machine = about_machines(word); !machine.empty()) error.help.push_back(machine);
-  error.help.push_back(fmt::format("write how many GPUs of which kind, as `{}`: `plan list gpus` lists the kinds",
-                                   file ? "gpus: 8xh100-sxm" : "--gpus 8xh100-sxm"));
+  error.help.push_back(
+      fmt::format("write how many GPUs of which kind, as `{}8xh100-sxm`: `plan list gpus` lists the kinds", flag));
   return error;
 }
 

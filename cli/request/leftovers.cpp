@@ -165,7 +165,7 @@ void judge_leftovers(const Words& leftovers, const Words& words, const Args& arg
       errors.push_back(unknown_flag(word, meanings.of(word)));
     else if (const std::string number = number_before(word, words); !number.empty())
       errors.push_back({"bad_number",
-                        fmt::format("`{}` is alone, behind another number", word),
+                        fmt::format("`{}` follows another number after a blank", word),
                         {},
                         {fmt::format("write numbers without spaces: `{}`", number)}});
     else if (!behind_command && !follows_stranger(word, leftovers, words))

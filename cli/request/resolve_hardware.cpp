@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/launch/other_hardware.hpp"
 #include "cli/request/draft.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/layout_spacing.hpp"
@@ -79,9 +80,9 @@ void resolve_cluster(Draft& draft) {
   if (request.files && !request.files->hardware.empty())
     return draft.errors.push_back(
         {"missing_flag",
-         fmt::format("the files are for {}, which no preset describes", request.files->hardware),
+         fmt::format("the files are for {}, and nothing names a preset", request.files->hardware),
          {},
-         {"name what to price the job on with `--gpu`, or a file of your own"}});
+         {help_with_hardware(request.files->hardware)}});
   Result<Found<Cluster>> found = load_cluster(kDefaultCluster, StoreOptions::from_environment());
   if (!found) return draft.refuse_all(found.error(), {});
   draft.problem.cluster = std::move(found->value);

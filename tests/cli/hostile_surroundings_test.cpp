@@ -80,13 +80,16 @@ TEST_CASE("a folder of presets that is not there is refused by its name, and nev
   const TemporaryFolder folder;
   const std::string file = folder.write("f.yaml", "");
   const std::string there = folder.path().string();
-  for (const auto& [path, missing] : {std::pair<std::string, std::string>{there, ""},
-                                      {"", ""},
-                                      {there + ":" + there, ""},
-                                      {folder.at("nowhere"), folder.at("nowhere")},
-                                      {there + ":" + folder.at("none"), folder.at("none")},
-                                      {file, file}}) {
-    const Outcome outcome = run({"list", "gpus"}, [&] { ::setenv("PLAN_PRESET_PATH", path.c_str(), 1); });
+  for (const auto& row : {std::pair<std::string, std::string>{there, ""},
+                          {"", ""},
+                          {there + ":" + there, ""},
+                          {folder.at("nowhere"), folder.at("nowhere")},
+                          {there + ":" + folder.at("none"), folder.at("none")},
+                          {file, file}}) {
+    const std::string &path = row.first, &missing = row.second;
+    const auto with_path = [&] { ::setenv("PLAN_PRESET_PATH", path.c_str(), 1); };
+    for (const char* free : {"--help", "-h", "--version"}) CHECK(run({free}, with_path).status == 0);
+    const Outcome outcome = run({"list", "gpus"}, with_path);
     CAPTURE(outcome.err);
     CHECK(outcome.status == (missing.empty() ? 0 : 2));
     CHECK((missing.empty() || outcome.err.find("`" + missing + "`") != std::string::npos));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/request/gpu_words.hpp"
+#include "cli/request/options.hpp"
 #include "cli/request/pool_words.hpp"
 #include "presets/machines.hpp"
 
@@ -61,6 +62,21 @@ TEST_CASE("numbers before and behind a kind multiply, whatever signs and nouns s
     CHECK(counted_gpus(fmt::format("{} h100 nodes", nodes), store)->gpus == nodes * 8);
     CHECK(counted_gpus(fmt::format("{} dgx-h100 servers", nodes), store)->gpus == nodes * 8);
     CHECK(counted_gpus(fmt::format("{}x4090", each), store)->kind == "rtx-4090");
+    for (const std::string& typed :
+         {fmt::format("{} nodes of {} H100", nodes, each), fmt::format("{} hosts x {} h100s", nodes, each),
+          fmt::format("{} x gpu_{}x_h100_sxm5", nodes, each), fmt::format("{}xgpu_{}x_h100_sxm5", nodes, each)}) {
+      CAPTURE(typed);
+      const auto read = counted_gpus(typed, store);
+      REQUIRE(read.has_value());
+      CHECK(read->gpus == nodes * each);
+      CHECK(read->kind == "h100-sxm");
+    }
+    CHECK(counted_gpus(fmt::format("{} V100s", each), store)->kind == "v100-sxm2-32gb");
+    CHECK(counted_gpus(fmt::format("{} L40s", each), store)->kind == "l40s");
+    CHECK_FALSE(counted_gpus(fmt::format("{} V100S", each), store).has_value());
+    CHECK_FALSE(counted_gpus(fmt::format("{} nodes of {}", nodes, each), store).has_value());
+    CHECK_FALSE(counted_gpus(fmt::format("{} nodes of {} GPUs", nodes, each), store).has_value());
+    CHECK(counted_gpus(fmt::format("TPU v5e-{}", each), store)->gpus == each);
     CHECK(counted_gpus(fmt::format("{}h100", nodes), store)->gpus == nodes);
     CHECK_FALSE(worded_count(fmt::format("{}x4090", each), "", store).has_value());
     CHECK(worded_count(fmt::format("{0}x{0}x{0}", each), "", store)->gpus == each * each * each);
@@ -92,6 +108,23 @@ TEST_CASE("kinds in one word are each told once, and no more of them than a job 
       CHECK(help == (kinds > 4 ? fmt::format("a job has 1 to 4 kinds of GPU, and these are {}", kinds)
                                : fmt::format("write `--gpus {}`", plain)));
     }
+}
+
+TEST_CASE("a machine without a number is proposed as the GPUs that it has") {
+  for (const auto& [typed, meant] : {std::pair{"DGX H100", "8xh100-sxm"}, {"GB200 NVL72", "72xgb200"}})
+    for (const bool file : {false, true}) {
+      const Error error = refused_number(typed, file);
+      REQUIRE(error.help.size() == 1);
+      CHECK(error.help[0].find(fmt::format("write `{}{}`", file ? "gpus: " : "--gpus ", meant)) != std::string::npos);
+    }
+  CHECK(refused_number("DGX", false).help.back().find("`plan list gpus`") != std::string::npos);
+}
+
+TEST_CASE("digits behind a number and a blank are proposed as a part of it") {
+  const Result<Args> read = parse_arguments({"--model", "8b", "--gpus", "16", "384"});
+  REQUIRE_FALSE(read.has_value());
+  CHECK(read.error().front().message == "`384` follows another number after a blank");
+  CHECK(read.error().front().help.front() == "write numbers without spaces: `16384`");
 }
 
 TEST_CASE("a number of machines is never read as one of GPUs") {

@@ -99,6 +99,17 @@ TEST_CASE("more processes than GPUs that a launcher lets them see are told, and 
                                                             list, processes));
       CHECK(names(file.unused, "gpu_ids") == fewer);
     }
+  // Blanks between the GPUs, and a comma behind the last.
+  const std::pair<const char*, int> lists[] = {{"0, 1, 2, 3", 4}, {"0,1,2,3,", 4}, {" 0 ", 1}, {"0, 1,", 2}};
+  for (const auto& list : lists)
+    for (const int processes : {list.second, list.second + 1}) {
+      CAPTURE(std::string(list.first));
+      const LaunchJob job = job_of("run.sh", fmt::format("#!/bin/bash\nexport CUDA_VISIBLE_DEVICES=\"{}\"\ntorchrun "
+                                                         "--nnodes 1 --nproc_per_node {}{}",
+                                                         list.first, processes, program));
+      CHECK(names(job.unused, fmt::format("shows {}:", list.second)) == (processes > list.second));
+    }
+  CHECK(job_of("run.sh", "#!/bin/bash\nCUDA_VISIBLE_DEVICES=\"0, 1, 2,\" accelerate launch" + program).gpus == 3);
   const LaunchJob all = job_of("run.sh", "#!/bin/bash\naccelerate launch --gpu_ids all --num_processes 8" + program);
   CHECK_FALSE(names(all.unused, "processes start on a machine"));
 }

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "cli/launch/other_hardware.hpp"
 #include "samples.hpp"
 
 namespace plan {
@@ -24,10 +25,18 @@ constexpr const char* kSignsOfOthers[] = {
     "export PJRT_DEVICE=TPU",
     "export MLU_VISIBLE_DEVICES=0",
     "export MUSA_VISIBLE_DEVICES=0,1,2,3",
-    "device=npu",
-    "device=\"xpu\"",
-    "device=hpu",
+    "source /usr/local/Ascend/ascend-toolkit/set_env.sh",
 };
+
+constexpr const char* kTrains =
+    "train.py --model_name_or_path meta-llama/Meta-Llama-3-8B --per_device_train_batch_size 2 --max_seq_length 2048 "
+    "--bf16 True --fsdp full_shard";
+
+/// What a script is for whose second line is `line`, whose launcher is `start`, and which has `more` behind its flags.
+std::string hardware_of(const std::string& line, const std::string& more = "",
+                        const std::string& start = "torchrun --nnodes 1 --nproc_per_node 8") {
+  return job_of("run.sh", fmt::format("#!/bin/bash\n{}\n{} {} {}\n", line, start, kTrains, more), on(8)).hardware;
+}
 
 bool is_script(const std::string& name) { return name.ends_with(".sh") || name.ends_with(".slurm"); }
 
@@ -56,14 +65,11 @@ TEST_CASE("a file for other hardware than GPUs says so, in every dialect, and a 
         REQUIRE(remark);
         CHECK(remark->hardware.empty());
       }
-      for (const char* device : {"npu", "xpu", "hpu"}) {
-        const Result<LaunchJob> named = files.read(fmt::format("run_{}_8b.sh", device), text, context);
+      for (const char* other : {"run_npu_8b.sh", "run_xpu_8b.sh", "compare-tpu.sh", "run_npu_vs_gpu.sh"}) {
+        const Result<LaunchJob> named = files.read(other, text, context);  // a name alone says nothing
         REQUIRE(named);
-        CHECK_FALSE(named->hardware.empty());
+        CHECK(named->hardware.empty());
       }
-      const Result<LaunchJob> word = files.read("run_input_8b.sh", text, context);  // `npu` within a word
-      REQUIRE(word);
-      CHECK(word->hardware.empty());
     } else if (name.ends_with(".yaml") && text.find('{') == std::string::npos) {
       ++settings;
       const Result<LaunchJob> other = files.read(name, text + "device: npu\n", context);
@@ -74,6 +80,67 @@ TEST_CASE("a file for other hardware than GPUs says so, in every dialect, and a 
   }
   CHECK(scripts > 0);
   CHECK(settings > 0);
+}
+
+TEST_CASE("a stray word for other hardware leaves a script for GPUs as it is") {
+  for (const char* line :
+       {"export CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7\nunset HABANA_VISIBLE_DEVICES", "unset ZE_AFFINITY_MASK",
+        "export HCCL_CONNECT_TIMEOUT=1200\nunset HCCL_CONNECT_TIMEOUT",
+        "export RAY_EXPERIMENTAL_NOSET_HABANA_VISIBLE_MODULES=1",
+        "export RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES=1", "echo \"for TPUs use xla_spawn.py\"",
+        "echo xla_spawn.py", "if [ \"$USE_NPU\" = \"1\" ]; then\n  export HCCL_CONNECT_TIMEOUT=3600\nfi",
+        "export NEURON_RT_NUM_CORES=", "export PJRT_DEVICE=CUDA",
+        "export ASCEND_RT_VISIBLE_DEVICES=0\nexport NCCL_DEBUG=INFO",
+        "export HABANA_VISIBLE_DEVICES=0\nexport CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7"}) {
+    CAPTURE(std::string(line));
+    CHECK(hardware_of(line).empty());
+  }
+  for (const char* more : {"--dataset xla_spawn_docs", "--output_dir out/device=tpu-baseline", "--run_name npu",
+                           "--device cuda", "--device cuda:0", "--output_dir /data/npu", "--use_habana False",
+                           "  # on Ascend: export HCCL_CONNECT_TIMEOUT=3600", "  # --device npu"}) {
+    CAPTURE(std::string(more));
+    CHECK(hardware_of("", more).empty());
+  }
+}
+
+TEST_CASE("a script for other hardware is named with the word that says so and its line") {
+  struct Real {
+    const char *line, *hardware, *word;
+  };
+  for (const Real& real :
+       {Real{"export HABANA_VISIBLE_DEVICES=0,1", "Intel Gaudi", "run.sh:2: `HABANA_VISIBLE_DEVICES`)"},
+        Real{"export PJRT_DEVICE=TPU", "TPUs", "run.sh:2: `PJRT_DEVICE`)"},
+        Real{"\nexport NEURON_RT_NUM_CORES=32", "AWS Trainium", "run.sh:3: `NEURON_RT_NUM_CORES`)"},
+        // Megatron-LM asks for the first of these on NPUs, too.
+        Real{"export CUDA_DEVICE_MAX_CONNECTIONS=1\nexport HCCL_CONNECT_TIMEOUT=1200", "Ascend NPUs",
+             "run.sh:3: `HCCL_CONNECT_TIMEOUT`)"},
+        Real{"npu-smi info", "Ascend NPUs", "run.sh:2: `npu-smi`)"}}) {
+    CAPTURE(std::string(real.line));
+    const std::string hardware = hardware_of(real.line);
+    CHECK(hardware.starts_with(real.hardware));
+    CHECK(hardware.find(real.word) != std::string::npos);
+  }
+  const std::pair<const char*, const char*> flags[] = {{"--device npu", "Ascend NPUs"},
+                                                       {"--device=xpu", "Intel GPUs"},
+                                                       {"--device hpu:0", "Intel Gaudi"},
+                                                       {"--use_habana", "Intel Gaudi"},
+                                                       {"--device tpu", "TPUs"}};
+  for (const auto& flag : flags) {
+    const std::string hardware = hardware_of("", flag.first);
+    CHECK(hardware.starts_with(flag.second));
+    CHECK(hardware.find("run.sh:3: ") != std::string::npos);
+  }
+  CHECK(hardware_of("", "", "python3 gaudi_spawn.py --world_size 8").starts_with("Intel Gaudi"));
+  CHECK(hardware_of("", "", "python3 examples/xla_spawn.py --num_cores 8").starts_with("TPUs"));
+  CHECK(hardware_of("", "", "neuron_parallel_compile torchrun --nproc_per_node 8").starts_with("AWS Trainium"));
+}
+
+TEST_CASE("what to write for other hardware is its preset, where it has one") {
+  CHECK(help_with_hardware("Intel Gaudi (run.sh:2: `HABANA_LOGS`)").find("`--gpu gaudi3`") != std::string::npos);
+  CHECK(help_with_hardware("AWS Trainium").find("`--gpu trainium2`") != std::string::npos);
+  CHECK(help_with_hardware("TPUs of a kind that no key names").find("`--gpu tpu-v5p`") != std::string::npos);
+  for (const char* hardware : {"Ascend NPUs", "Intel GPUs", "Cambricon MLUs", "Moore Threads GPUs", "MLU"})
+    CHECK(help_with_hardware(hardware).find("plan-preset(5)") != std::string::npos);
 }
 
 TEST_CASE("a pipeline of tests is no training, whatever its steps start") {

@@ -43,6 +43,28 @@ TEST_CASE("trainings of a loop that differ in what weighs are told, and those th
   }
   CHECK_FALSE(names(read("N", "1 2 3").unused, "counted is the last"));
   CHECK_FALSE(names(read("B", "2").unused, "counted is the last"));
+  // Names that hold the word of a flag that weighs, and another's values.
+  for (const char* flag : {"--dataset_config d-$lr", "--model_tag m-$lr", "--learning_rate $lr", "--wandb_run rank-$lr",
+                           "--save_model_every $lr", "--output_dir model-$lr", "--lora_alpha $lr"}) {
+    CAPTURE(std::string(flag));
+    const LaunchJob job =
+        job_of("run.sh", fmt::format("#!/bin/bash\nfor lr in 1 2; do\n  accelerate launch --num_processes 8 train.py "
+                                     "--model_name_or_path meta-llama/Meta-Llama-3-8B --per_device_train_batch_size 1 "
+                                     "--max_seq_length 2048 --use_peft --lora_r 8 --bf16 {}\ndone\n",
+                                     flag));
+    CHECK_FALSE(names(job.unused, "counted is the last"));
+  }
+}
+
+TEST_CASE("the name of a task is a set of data, and no method of training") {
+  const auto read = [](const char* flag) {
+    return job_of("run.sh", fmt::format("#!/bin/bash\ntorchrun --nproc_per_node 8 train.py --model_name_or_path "
+                                        "meta-llama/Meta-Llama-3-8B --per_device_train_batch_size 2 --max_length 2048 "
+                                        "--bf16 true {}\n",
+                                        flag));
+  };
+  CHECK_FALSE(names(read("--task_name mrpc").unused, "what it trains"));
+  CHECK(names(read("--training_method mrpc").unused, "what it trains"));
 }
 
 TEST_CASE("GRPO keeps a reference beside weights that are trained whole, where it weighs how far they stray") {

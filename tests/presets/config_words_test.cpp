@@ -152,6 +152,62 @@ TEST_CASE("parts of a model that no family here has, and probabilities out of ra
   }
 }
 
+TEST_CASE("dropout of other places than the layers' is checked, and makes no other model") {
+  for (const json& config : family_configs()) {
+    const auto right = read(config);
+    REQUIRE(right.has_value());
+    for (const char* key : {"embd_pdrop", "embedding_dropout", "emb_pdrop", "activation_dropout"}) {
+      json edited = config;
+      edited[key] = 0.2;
+      CAPTURE(edited.dump());
+      CHECK(read(edited) == right);
+      edited[key] = 1.5;
+      CHECK_FALSE(read(edited).has_value());
+    }
+  }
+}
+
+TEST_CASE("one class with a language model's head among `architectures` is enough, in a list or alone") {
+  for (json config : published_configs()) {
+    const auto right = read(config);
+    REQUIRE(right.has_value());
+    const std::vector<json> taken = {"LlamaForCausalLM",
+                                     "",
+                                     {"LlamaForSequenceClassification", "LlamaForCausalLM"},
+                                     {"GPT2LMHeadModel", "GPT2ForTokenClassification"}};
+    const std::vector<json> refused = {"LlamaForSequenceClassification",
+                                       {"BertModel", "BertForMaskedLM"},
+                                       json::array({"LlamaForSequenceClassification"})};
+    for (const json& classes : taken) {
+      config["architectures"] = classes;
+      CAPTURE(config.dump());
+      CHECK(read(config) == right);
+    }
+    for (const json& classes : refused) {
+      config["architectures"] = classes;
+      CAPTURE(config.dump());
+      CHECK_FALSE(read(config).has_value());
+    }
+  }
+}
+
+TEST_CASE("BLOOM's `seq_length` is its sequence") {
+  int tried = 0;
+  for (json config : published_configs()) {
+    if (config.value("model_type", "") != "bloom") continue;
+    for (const int length : {1, 512, 2048, 4096}) {
+      config["seq_length"] = length;
+      const auto model = read(config);
+      REQUIRE(model.has_value());
+      CHECK(model->default_seq == length);
+      ++tried;
+    }
+    config["seq_length"] = 0;
+    CHECK_FALSE(read(config).has_value());
+  }
+  CHECK(tried > 0);
+}
+
 TEST_CASE("heads without a stated width divide the hidden size") {
   int refused = 0, taken = 0;
   for (json config : published_configs()) {

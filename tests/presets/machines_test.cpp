@@ -70,11 +70,14 @@ TEST_CASE("a family is its largest machine, where all have one kind of GPU") {
   CHECK(machine_called("g5").gpus == 8);
   CHECK(machine_called("a2-ultragpu").gpu == "a100-sxm-80gb");
   CHECK(machine_called("a3").name.empty());
+  CHECK(machine_called("Standard_NC24ads_A100_v4").gpus == 1);
+  CHECK(machine_called("NC96ads_A100_v4").gpus == 4);
   const std::string about = about_machines("a3");
   CHECK(about.find("8 h100-sxm") != std::string::npos);
   CHECK(about.find("8 h200-sxm") != std::string::npos);
   CHECK(about_machines("trn1").find("which no preset describes") != std::string::npos);
-  for (const char* none : {"", "p", "p55", "standard", "a3-highgpu-3g", "48xlarge", "-"}) {
+  for (const char* none :
+       {"", "p", "p55", "standard", "a3-highgpu-3g", "48xlarge", "-", "NCads_A100_v4", "NCads_H100_v5"}) {
     CAPTURE(std::string(none));
     CHECK(machines_called(none).empty());
   }

@@ -173,7 +173,7 @@ TEST_CASE("a GPU without a preset is neither taken for another nor answered with
                            "ada6000"}) {
     CAPTURE(std::string(name));
     const std::string said = advice(name);
-    for (const char* taken : {"similar name", "drivers give", "of that name, in another form"})
+    for (const char* taken : {"similar name", "that is `", "of that name, in another form"})
       CHECK_MESSAGE(said.find(taken) == std::string::npos, said);
     CHECK(said.find("plan show gpu h100-sxm") != std::string::npos);  // how to write its file
   }
@@ -181,6 +181,16 @@ TEST_CASE("a GPU without a preset is neither taken for another nor answered with
   CHECK(advice("h100-smx").find("similar name exists: `h100-sxm`") != std::string::npos);
   CHECK(advice("trainum2").find("similar name exists: `trainium2`") != std::string::npos);
   CHECK(advice("a800-40gb").find("in another form or with other memory: `a800-sxm-80gb`") != std::string::npos);
+  CHECK(advice("V100-SXM3-32GB").find("other memory: `v100-sxm2-16gb`, `v100-sxm2-32gb`") != std::string::npos);
+  for (const auto& [typed, preset] : {std::pair{"HGX H100", "h100-sxm"},
+                                      {"lambda h100", "h100-sxm"},
+                                      {"H100 PCIe 80GB", "h100-pcie"},
+                                      {"v100-sxm-32gb", "v100-sxm2-32gb"},
+                                      {"NVIDIA H100 80GB HBM3", "h100-sxm"}}) {
+    const std::string name = typed;
+    CAPTURE(name);
+    CHECK(advice(name).starts_with(fmt::format("that is `{}`\n", preset)));
+  }
 }
 
 TEST_CASE("a key of a preset with a letter less is one mistake, at its line") {
