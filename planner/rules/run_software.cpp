@@ -16,8 +16,6 @@ namespace {
 
 using Same = bool (*)(std::string_view, std::string_view);
 
-/// The same name in any case.
-bool same_words(std::string_view a, std::string_view b) { return same_but_for_case(a, b); }
 /// The same whatever is between its words: `Megatron Core`, `LLaMA Factory`.
 bool same_letters(std::string_view a, std::string_view b) {
   const auto letters = [](std::string_view name) {
@@ -160,7 +158,7 @@ const RunSoftware* software_of_key(std::string_view key) {
 }
 
 NamedSoftware named_software(std::string_view cell) {
-  if (const NamedSoftware whole = with_version(cell, same_words); whole.software != nullptr) return whole;
+  if (const NamedSoftware whole = with_version(cell, same_but_for_case); whole.software != nullptr) return whole;
   if (compares(cell)) return {};
   NamedSoftware found;
   for (const std::string_view part : parts_of(cell)) {

@@ -20,12 +20,6 @@ bool one_of(std::string_view word, std::initializer_list<std::string_view> words
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// `fsdp`, `hsdp`, or `hsdp:N` for groups of N.
-bool is_shard(std::string_view word) {
-  if (one_of(word, {"", "fsdp", "hsdp"})) return true;
-  return word.starts_with("hsdp:") && as_number<int>(word.substr(5)).value_or(0) > 0;
-}
-
 /// Is a convention of FLOPs what the step has to be counted by?
 bool counts_by_convention(const Run& run) { return !run.step_time_s && !run.tokens_per_s_per_gpu; }
 
@@ -44,7 +38,7 @@ std::string word_mistake(const Run& run) {
       listed("norm", run.fact("norm"), "fused, eager"),
       listed("softmax", run.fact("softmax"), "fused, eager"),
       listed("routing", run.fact("routing"), "natural, forced"),
-      {"shard", run.shard, "fsdp, hsdp, hsdp:N", is_shard(run.shard)},
+      {"shard", run.shard, "fsdp, hsdp, hsdp:N", shard_group_of(run).has_value()},
       {"optimizer", run.optimizer, "adam, adam8bit, adafactor, muon, sgd, sgd-momentum", optimizer_of(run).has_value()},
       {"flops_convention", run.flops_convention, "model_full, model_causal, model, hardware, 6n, palm, megatron, ...",
        run.flops_convention.empty() || !counts_by_convention(run) || convention_of(run)},
@@ -143,6 +137,13 @@ std::optional<Optimizer> optimizer_of(const Run& run) {
   if (one_of(trim(words), {"", "-", "unknown", "unstated", "n/a"}) || says("zero") || says("distributed optimizer"))
     return Optimizer::Adam;
   return std::nullopt;
+}
+
+std::optional<int> shard_group_of(const Run& run) {
+  const std::string_view word = run.shard;
+  if (one_of(word, {"", "fsdp", "hsdp"})) return 0;
+  const std::optional<int> group = word.starts_with("hsdp:") ? as_number<int>(word.substr(5)) : std::nullopt;
+  return group && *group > 0 ? group : std::nullopt;
 }
 
 std::optional<FlopsConvention> convention_of(const Run& run) {

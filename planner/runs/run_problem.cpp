@@ -234,8 +234,7 @@ Result<Layout> layout_of(const Run& run, const Problem& problem, const RunJob& d
                   defaults.experts_split_by_tp && layout.ep <= problem.gpus / layout.pp / layout.tp ? layout.tp : 1)
           : 1;
   layout.zero = run.shard.empty() ? count(run.zero, defaults.zero) : count(run.zero, 3);
-  if (run.shard.starts_with("hsdp:"))
-    std::from_chars(run.shard.data() + 5, run.shard.data() + run.shard.size(), layout.shard);
+  layout.shard = shard_group_of(run).value_or(0);
   layout.micro_batch = count(run.micro_batch);  // `micro_batch=forced`: one sequence a rank
   if (!run.micro_batch && !defaults.accumulates && layout.pp == 1)
     layout.micro_batch = static_cast<int>(std::max<std::int64_t>(1, problem.training.global_batch / layout.dp));
