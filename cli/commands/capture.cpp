@@ -1,5 +1,5 @@
 // `plan capture`: the job that a command of the user's own would start. Tested by tests/launch/capture_test.cpp.
-#include "cli/launch/capture.hpp"
+#include "cli/launch/capture/capture.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

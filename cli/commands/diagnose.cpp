@@ -8,7 +8,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/commands/diagnose.hpp"
 #include "cli/commands/write_output.hpp"
-#include "cli/launch/megatron_log.hpp"
+#include "cli/launch/megatron/log.hpp"
 #include "cli/logs/job_logs.hpp"
 #include "cli/report/diagnosis.hpp"
 #include "cli/request/resolve.hpp"

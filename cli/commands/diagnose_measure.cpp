@@ -7,7 +7,7 @@
 #include <map>
 
 #include "cli/commands/diagnose.hpp"
-#include "cli/launch/megatron_log.hpp"
+#include "cli/launch/megatron/log.hpp"
 #include "cli/logs/log_read.hpp"
 #include "cli/logs/smi_read.hpp"
 #include "cli/logs/snapshot_read.hpp"

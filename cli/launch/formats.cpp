@@ -1,9 +1,16 @@
 // Questions to the table of launch files.
 #include "cli/launch/formats.hpp"
 
+#include <algorithm>
+
 namespace plan {
 
 std::span<const LaunchFormat> launch_formats() { return kFormats; }
+
+bool is_read(const LaunchSource& source) {
+  return std::any_of(std::begin(kFormats), std::end(kFormats),
+                     [&](const LaunchFormat& format) { return format.read != nullptr && format.recognise(source); });
+}
 
 std::vector<std::string> emit_words() {
   std::vector<std::string> words;

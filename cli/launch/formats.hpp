@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/launch/format.hpp"
-#include "cli/launch/hugging_face.hpp"
+#include "cli/launch/job/format.hpp"
+#include "cli/launch/trainer/hugging_face.hpp"
 
 /// Every kind of launch file, once: `plan emit`, `--from` and the manual read this table. What recognises, reads and
 /// writes a kind is in files of its own, built in by their being there.
@@ -84,5 +84,11 @@ inline constexpr LaunchFormat kFormats[] = {
      read_olmo_core},
     {"maxtext", "MaxText: its YAML file", Framework::Maxtext, write_maxtext, is_maxtext, read_maxtext},
 };
+
+/// All formats, in the order in which they are recognised and listed.
+[[nodiscard]] std::span<const LaunchFormat> launch_formats();
+
+/// Whether some format recognises the file and reads it.
+[[nodiscard]] bool is_read(const LaunchSource& source);
 
 }  // namespace plan

@@ -6,17 +6,18 @@
 #include <algorithm>
 #include <set>
 
-#include "cli/launch/fork_flags.hpp"
-#include "cli/launch/format.hpp"
-#include "cli/launch/job_builder.hpp"
-#include "cli/launch/launcher.hpp"
-#include "cli/launch/launcher_commands.hpp"
-#include "cli/launch/manifests.hpp"
+#include "cli/launch/formats.hpp"
+#include "cli/launch/job/format.hpp"
+#include "cli/launch/job/job_builder.hpp"
+#include "cli/launch/job/pooled_write.hpp"
 #include "cli/launch/named_files.hpp"
-#include "cli/launch/other_hardware.hpp"
 #include "cli/launch/other_tools.hpp"
-#include "cli/launch/pooled_write.hpp"
-#include "cli/launch/script_words.hpp"
+#include "cli/launch/scripts/launcher_commands.hpp"
+#include "cli/launch/scripts/manifests.hpp"
+#include "cli/launch/scripts/other_hardware.hpp"
+#include "cli/launch/scripts/script_words.hpp"
+#include "cli/launch/sources.hpp"
+#include "cli/launch/start/launcher.hpp"
 #include "cli/shell/shell.hpp"
 #include "formulas/absurdity.hpp"
 #include "formulas/keep_errors.hpp"
@@ -221,26 +222,6 @@ Result<LaunchJob> read_by_format(const std::vector<LaunchSource>& files,
 }
 
 }  // namespace
-
-void state_gpus(LaunchJob& job, const LaunchFacts& facts) {
-  job.gpus = static_cast<int>(facts.gpus());
-  job.gpu = facts.gpu;
-  if (facts.total == 0) job.gpus_per_node = facts.gpus_per_node;
-  if (job.gpus == 0 || facts.total > 0) return;  // whoever states the total says so
-  if (facts.one_node.empty()) return state(job, "gpus", fmt::format("{}", job.gpus), facts.gpus_where);
-  assume(job, "gpus", fmt::format("{}", job.gpus), fmt::format("one node, default of {}", facts.one_node));
-}
-
-void state(LaunchJob& job, std::string key, std::string value, std::string where) {
-  job.inputs.push_back({std::move(key), std::move(value), Origin::File, std::move(where), {}});
-}
-void assume(LaunchJob& job, std::string key, std::string value, std::string why) {
-  job.inputs.push_back({std::move(key), std::move(value), Origin::Default, std::move(why), {}});
-}
-
-void unused(LaunchJob& job, std::string code, std::string text) {
-  job.unused.push_back({std::move(code), std::move(text)});
-}
 
 Result<LaunchJob> read_launch_files(const std::vector<std::string>& paths, const LaunchContext& context) {
   const Result<std::vector<LaunchSource>> files = load_sources(paths, context.arguments);

@@ -1,16 +1,16 @@
 // Configuration files that scripts name, and what their commands say beside them. Tested by
 // tests/launch/overlays_test.cpp.
 #include "cli/launch/named_files.hpp"
+#include "cli/launch/job/weighty_names.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "cli/launch/fork_flags.hpp"
-#include "cli/launch/hugging_face.hpp"
 #include "cli/launch/overlays.hpp"
-#include "cli/launch/script_words.hpp"
+#include "cli/launch/scripts/script_words.hpp"
+#include "cli/launch/trainer/hugging_face.hpp"
 #include "cli/shell/shell.hpp"
 #include "presets/yaml.hpp"
 

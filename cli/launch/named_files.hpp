@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch/format.hpp"
+#include "cli/launch/job/format.hpp"
 
 namespace plan {
 

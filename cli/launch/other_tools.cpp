@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "cli/launch/formats.hpp"
-#include "cli/launch/hugging_face.hpp"
-#include "cli/launch/native_trainers.hpp"
+#include "cli/launch/native/native_trainers.hpp"
+#include "cli/launch/trainer/hugging_face.hpp"
 
 namespace plan {
 namespace {

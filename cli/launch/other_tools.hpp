@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "cli/launch/format.hpp"
+#include "cli/launch/job/format.hpp"
 
 namespace plan {
 

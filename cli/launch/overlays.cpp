@@ -2,13 +2,14 @@
 // (tyro), LLaMA-Factory 0.9 hparams/parser.py (OmegaConf), torchtune 0.6 config/_parse.py, Composer's launcher, TRL's
 // TrlParser (scripts/utils.py), accelerate 1.15 commands/launch.py. Tested by tests/launch/overlays_test.cpp.
 #include "cli/launch/overlays.hpp"
+#include "cli/launch/job/keys.hpp"
 
 #include <algorithm>
 #include <cctype>
 
-#include "cli/launch/hugging_face.hpp"
-#include "cli/launch/megatron_flags.hpp"
-#include "cli/launch/script_words.hpp"
+#include "cli/launch/megatron/flags.hpp"
+#include "cli/launch/scripts/script_words.hpp"
+#include "cli/launch/trainer/hugging_face.hpp"
 #include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 

@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "cli/launch/format.hpp"
+#include "cli/launch/job/format.hpp"
 #include "cli/shell/shell.hpp"
 
 namespace plan {

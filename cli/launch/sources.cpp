@@ -6,9 +6,12 @@
 #include <filesystem>
 #include <iterator>
 
-#include "cli/launch/capture.hpp"
-#include "cli/launch/format.hpp"
-#include "cli/launch/megatron_log.hpp"
+#include "cli/launch/sources.hpp"
+
+#include "cli/launch/capture/capture.hpp"
+#include "cli/launch/formats.hpp"
+#include "cli/launch/job/format.hpp"
+#include "cli/launch/megatron/log.hpp"
 #include "cli/shell/shell.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/words.hpp"
@@ -119,7 +122,7 @@ Result<std::vector<LaunchSource>> load_sources(const std::vector<std::string>& p
     Result<std::string> text = printed ? *std::move(printed) : yaml::read_text(path);
     if (!keep_errors(errors, text)) continue;
     if (is_capture(*text)) {
-      Result<LaunchSource> captured = read_capture(path, *text);
+      Result<LaunchSource> captured = read_capture(path, *text, is_read);
       if (keep_errors(errors, captured)) files.push_back(std::move(*captured));
       continue;
     }
@@ -131,14 +134,6 @@ Result<std::vector<LaunchSource>> load_sources(const std::vector<std::string>& p
   return files;
 }
 
-std::int64_t batch_of_ranks(const RankBatch& rule, const Fixed& fixed, int gpus) {
-  const double inner = 1.0 * fixed.tp.value_or(1) * fixed.cp.value_or(1) * fixed.pp.value_or(1);
-  const double ranks = std::floor(gpus / inner);
-  const double batch = rule.steps > 0 ? ranks * fixed.micro_batch.value_or(1) * static_cast<double>(rule.steps)
-                                      : std::round(rule.sequences * gpus);
-  return batch >= 1 && batch <= 1e15 ? static_cast<std::int64_t>(batch) : 0;
-}
-
 std::vector<std::string> script_arguments(std::string_view typed) {
   std::vector<std::string> words(1);
   for (const char c : typed)
@@ -148,39 +143,6 @@ std::vector<std::string> script_arguments(std::string_view typed) {
       words.emplace_back();
   if (words.back().empty()) words.pop_back();
   return words;
-}
-
-namespace {
-
-/// The Hub's cache keeps `Qwen/Qwen2.5-7B` as `models--Qwen--Qwen2.5-7B/snapshots/COMMIT`; empty for any other path.
-std::string name_in_cache(std::string_view path) {
-  constexpr std::string_view kFolder = "models--", kBetween = "--";
-  const std::size_t at = path.find(kFolder);
-  if (at == std::string_view::npos || (at > 0 && path[at - 1] != '/')) return {};
-  std::string name(path.substr(at + kFolder.size()));
-  name.resize(std::min(name.find('/'), name.size()));
-  if (const std::size_t between = name.find(kBetween); between != std::string::npos)
-    name.replace(between, kBetween.size(), "/");
-  return name;
-}
-
-}  // namespace
-
-std::optional<NamedModel> model_named(std::string_view name) {
-  if (const std::string cached = name_in_cache(name); !cached.empty()) return model_named(cached);
-  while (name.size() > 1 && name.back() == '/') name.remove_suffix(1);
-  // Where a model lies may be a machine's to say (`${HOME}/models/Qwen3-8B`); what it is called may not.
-  const std::size_t open = name.rfind('$'), slash = name.rfind('/');
-  if (open != std::string_view::npos) {
-    if (slash == std::string_view::npos || slash < open) return std::nullopt;
-    name.remove_prefix(slash + 1);
-  }
-  if (name.empty()) return std::nullopt;
-  StoreOptions store = StoreOptions::from_environment();
-  store.files = false;
-  std::optional<Result<Found<Model>>> found = find_model(name, store);
-  if (!found || !*found) return std::nullopt;
-  return NamedModel{std::move((*found)->value), (*found)->exact};
 }
 
 }  // namespace plan

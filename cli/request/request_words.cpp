@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron/megatron.hpp"
 #include "cli/request/args.hpp"
 #include "cli/request/gpu_words.hpp"
 #include "cli/request/layout_flag.hpp"

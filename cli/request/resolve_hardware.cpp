@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/launch/other_hardware.hpp"
+#include "cli/launch/scripts/other_hardware.hpp"
 #include "cli/request/draft.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/layout_spacing.hpp"

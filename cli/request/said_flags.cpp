@@ -1,7 +1,7 @@
 // Flags of other tools that no flag of `plan` says, by what replaces them. Tested by tests/cli/flag_words_test.cpp.
 #include "cli/request/said_flags.hpp"
 
-#include "cli/launch/megatron_flags.hpp"
+#include "cli/launch/megatron/flags.hpp"
 #include "cli/request/choice_words.hpp"
 #include "cli/terminal/words.hpp"
 

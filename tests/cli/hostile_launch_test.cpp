@@ -9,7 +9,7 @@
 
 #include "check_files.hpp"
 #include "cli/launch/launch.hpp"
-#include "cli/launch/launcher.hpp"
+#include "cli/launch/start/launcher.hpp"
 #include "contents.hpp"
 
 using namespace plan;

@@ -6,7 +6,7 @@
 
 #include "cli/launch/formats.hpp"
 #include "cli/launch/launch.hpp"
-#include "cli/launch/maxtext.hpp"
+#include "cli/launch/maxtext/maxtext.hpp"
 #include "cli/request/options.hpp"
 #include "cli/request/resolve.hpp"
 #include "planner/plan.hpp"

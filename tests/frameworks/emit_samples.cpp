@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "cli/launch/format.hpp"
-#include "cli/launch/megatron.hpp"
+#include "cli/launch/formats.hpp"
+#include "cli/launch/megatron/megatron.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "cli/terminal/output.hpp"
 #include "formulas/names.hpp"

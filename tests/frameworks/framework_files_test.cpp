@@ -4,7 +4,8 @@
 
 #include <random>
 
-#include "cli/launch/format.hpp"
+#include "cli/launch/formats.hpp"
+#include "cli/launch/scripts/launcher_commands.hpp"
 #include "formulas/names.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/problem/spelled_out.hpp"

@@ -5,7 +5,9 @@
 #include <span>
 #include <string>
 
-#include "cli/launch/format.hpp"
+#include "cli/launch/formats.hpp"
+#include "cli/launch/launch.hpp"
+#include "cli/launch/scripts/launcher_commands.hpp"
 #include "cli/settings/settings.hpp"
 
 using namespace plan;

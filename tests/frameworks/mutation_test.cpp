@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "cli/launch/format.hpp"
+#include "cli/launch/formats.hpp"
 #include "random_plan.hpp"
 
 using namespace plan;

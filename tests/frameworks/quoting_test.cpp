@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "cli/launch/format.hpp"
-#include "cli/launch/launcher.hpp"
+#include "cli/launch/formats.hpp"
+#include "cli/launch/start/launcher.hpp"
 #include "cli/settings/settings.hpp"
 #include "random_plan.hpp"
 

@@ -15,7 +15,8 @@
 
 #include "cli/check/budget_file.hpp"
 #include "cli/check/limit_text.hpp"
-#include "cli/launch/format.hpp"
+#include "cli/launch/job/format.hpp"
+#include "cli/launch/launch.hpp"
 #include "cli/logs/log_read.hpp"
 #include "cli/logs/smi_read.hpp"
 #include "cli/logs/snapshot_read.hpp"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch/bridge_precision.hpp"
-#include "cli/launch/torchtitan_filters.hpp"
+#include "cli/launch/dialect/bridge_precision.hpp"
+#include "cli/launch/torchtitan/filters.hpp"
 #include "tests/launch/small_files.hpp"
 
 using namespace plan;

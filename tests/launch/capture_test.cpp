@@ -7,8 +7,9 @@
 #include <filesystem>
 #include <random>
 
-#include "cli/launch/capture.hpp"
-#include "cli/launch/launcher.hpp"
+#include "cli/launch/capture/capture.hpp"
+#include "cli/launch/launch.hpp"
+#include "cli/launch/start/launcher.hpp"
 #include "temporary_folder.hpp"
 
 namespace plan {

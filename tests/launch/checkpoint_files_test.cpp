@@ -4,7 +4,8 @@
 
 #include <memory>
 
-#include "cli/launch/job_builder.hpp"
+#include "cli/launch/formats.hpp"
+#include "cli/launch/job/job_builder.hpp"
 #include "cli/launch/launch.hpp"
 #include "cli/request/resolve.hpp"
 #include "launch/random_plans.hpp"

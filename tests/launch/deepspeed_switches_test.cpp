@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch/deepspeed_keys.hpp"
+#include "cli/launch/trainer/deepspeed_keys.hpp"
 #include "tests/launch/small_files.hpp"
 
 using namespace plan;

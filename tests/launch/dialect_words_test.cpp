@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch/dialect.hpp"
-#include "cli/launch/megatron_flags.hpp"
+#include "cli/launch/dialect/dialect.hpp"
+#include "cli/launch/megatron/flags.hpp"
 #include "small_files.hpp"
 
 namespace plan {

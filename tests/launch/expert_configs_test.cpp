@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron/megatron.hpp"
 #include "planner/rules/rules.hpp"
 #include "presets/store.hpp"
 #include "tools/experts.hpp"

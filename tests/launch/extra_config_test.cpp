@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch/extra_config.hpp"
+#include "cli/launch/dialect/extra_config.hpp"
 
 namespace plan {
 
@@ -41,7 +41,7 @@ TEST_CASE("what is folded into one string of JSON unfolds to the same words") {
     REQUIRE(settings.size() == 1);
     CHECK(settings.front().value == "true");
     CHECK(folded.empty() == wanted.empty());
-    DialectKeys keys;
+    StatedKeys keys;
     if (!folded.empty()) keys["extra_config"] = {{folded}, "f.yaml:1"};
     unfold_json(keys, "extra_config");
     CHECK(keys.size() == wanted.size());
@@ -56,7 +56,7 @@ TEST_CASE("what is folded into one string of JSON unfolds to the same words") {
 
 TEST_CASE("a path to a file of JSON is left alone") {
   for (const char* text : {"ds.json", "[1, 2]", "{", ""}) {
-    DialectKeys keys;
+    StatedKeys keys;
     keys["extra_config"] = {{text}, "f.yaml:1"};
     unfold_json(keys, "extra_config");
     REQUIRE(keys.contains("extra_config"));

@@ -1,6 +1,6 @@
 // Lists of layers against what Python makes of them: random sums and products whose value is known by construction, and
 // texts that are none.
-#include "cli/launch/layer_pattern.hpp"
+#include "cli/launch/job/layer_pattern.hpp"
 
 #include <doctest/doctest.h>
 

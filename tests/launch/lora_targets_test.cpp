@@ -1,5 +1,5 @@
 // Names of the linears that get adapters, in the words of each tool.
-#include "cli/launch/lora_targets.hpp"
+#include "cli/launch/job/lora_targets.hpp"
 
 #include <doctest/doctest.h>
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "cli/launch/launch.hpp"
-#include "cli/launch/megatron.hpp"
+#include "cli/launch/megatron/megatron.hpp"
 #include "formulas/parameters.hpp"
 #include "launch/temporary.hpp"
 

@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "cli/launch/launch.hpp"
-#include "cli/launch/megatron.hpp"
-#include "cli/launch/megatron_flags.hpp"
+#include "cli/launch/megatron/flags.hpp"
+#include "cli/launch/megatron/megatron.hpp"
 #include "cli/request/resolve.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "cli/launch/dialect.hpp"
-#include "cli/launch/job_builder.hpp"
-#include "cli/launch/megatron.hpp"
+#include "cli/launch/dialect/dialect.hpp"
+#include "cli/launch/job/job_builder.hpp"
+#include "cli/launch/megatron/megatron.hpp"
 #include "random_plans.hpp"
 
 using namespace plan;

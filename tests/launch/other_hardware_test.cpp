@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "cli/launch/other_hardware.hpp"
+#include "cli/launch/scripts/other_hardware.hpp"
 #include "samples.hpp"
 
 namespace plan {

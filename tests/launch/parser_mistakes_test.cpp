@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch/megatron_flags.hpp"
+#include "cli/launch/megatron/flags.hpp"
 #include "small_files.hpp"
 
 namespace plan {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "cli/launch/job_builder.hpp"
+#include "cli/launch/job/job_builder.hpp"
 #include "cli/launch/launch.hpp"
 #include "cli/request/resolve.hpp"
 #include "formulas/parameters.hpp"

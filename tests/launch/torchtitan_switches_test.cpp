@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch/torchtitan_keys.hpp"
+#include "cli/launch/torchtitan/keys.hpp"
 #include "tests/launch/small_files.hpp"
 
 using namespace plan;

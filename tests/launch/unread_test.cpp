@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch/unread.hpp"
+#include "cli/launch/job/unread.hpp"
 #include "small_files.hpp"
 
 namespace plan {

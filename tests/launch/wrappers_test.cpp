@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cli/launch/format.hpp"
+#include "cli/launch/job/format.hpp"
 #include "cli/launch/launch.hpp"
 #include "planner/plan.hpp"
 #include "small_files.hpp"

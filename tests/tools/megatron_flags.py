@@ -2,8 +2,8 @@
 """megatron_flags.py [--write] PYTHON MINOR=CHECKOUT...: the flags of Megatron-LM's own parsers against ours.
 
 Asks the parser of each checkout (0.12=/src/core_v0.12.3 is `12=/src/core_v0.12.3`), under a PYTHON that has torch and
-six, and compares names, numbers of values and releases with cli/launch/megatron_flags.cpp. --write makes
-cli/launch/megatron_choices.cpp anew: the words that flags take, in any of the releases. Exit status 1: they differ.
+six, and compares names, numbers of values and releases with cli/launch/megatron/flags.cpp. --write makes
+cli/launch/megatron/choices.cpp anew: the words that flags take, in any of the releases. Exit status 1: they differ.
 """
 import json
 import pathlib
@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TABLE, CHOICES = ROOT / "cli/launch/megatron_flags.cpp", ROOT / "cli/launch/megatron_choices.cpp"
+TABLE, CHOICES = ROOT / "cli/launch/megatron/flags.cpp", ROOT / "cli/launch/megatron/choices.cpp"
 ASK = '''
 import argparse, json, sys, types, typing
 typing.override = getattr(typing, "override", lambda method: method)  # Python before 3.12
@@ -34,7 +34,7 @@ print(json.dumps(found))
 '''
 HEAD = '''// Words that Megatron-LM's parsers take behind a flag, in any release from core 0.{} to 0.{}. Made by
 // tests/tools/megatron_flags.py from the parsers themselves.
-#include "cli/launch/megatron_flags.hpp"
+#include "cli/launch/megatron/flags.hpp"
 
 #include <algorithm>
 

@@ -1,0 +1,107 @@
+// What keys hold, as words, numbers and switches. Tested by tests/launch/dialect_derive_test.cpp.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "cli/launch/job/keys.hpp"
+#include "cli/launch/job/weighty_names.hpp"
+#include "cli/shell/shell.hpp"
+#include "formulas/text.hpp"
+#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+
+std::string with_dashes(std::string_view key) {
+  std::string flag(key);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+std::string with_underscores(std::string_view flag) {
+  std::string key(flag);
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
+
+bool is_true(const StatedValue& value) {
+  constexpr std::string_view kYes[] = {"true", "1", "yes", "on"};  // the last two are YAML's, too
+  return !value.values.empty() &&
+         std::find(std::begin(kYes), std::end(kYes), lowered(value.values[0])) != std::end(kYes);
+}
+
+bool is_false(const StatedValue& value) {
+  constexpr std::string_view kNo[] = {"false", "0", "no", "off", "null", "none", "~", ""};
+  return value.values.size() <= 1 &&
+         (value.values.empty() || std::find(std::begin(kNo), std::end(kNo), lowered(value.values[0])) != std::end(kNo));
+}
+
+StatedKeys without_nulls(StatedKeys keys) {
+  std::erase_if(keys, [](const auto& key) {
+    return key.second.values.size() == 1 && (key.second.values[0] == "null" || key.second.values[0] == "~");
+  });
+  return keys;
+}
+
+StatedKeys keys_under(const StatedKeys& keys, std::string_view prefix) {
+  StatedKeys out;
+  for (const auto& [key, value] : keys)
+    if (key.starts_with(prefix)) out[key.substr(prefix.size())] = value;
+  return out;
+}
+
+namespace {
+constexpr int kLargestCount = 1 << 20;
+}
+
+int number_of(const StatedKeys& keys, std::string_view key) {
+  const auto found = key.empty() ? keys.end() : keys.find(key);
+  if (found == keys.end() || found->second.values.empty()) return 0;
+  const std::optional<std::int64_t> number = to_integer(found->second.values[0]);
+  return number ? static_cast<int>(std::clamp<std::int64_t>(*number, 0, kLargestCount)) : 0;
+}
+
+std::optional<Error> no_number(const StatedKeys& keys, std::string_view key, bool asked_elsewhere) {
+  const auto found = key.empty() ? keys.end() : keys.find(key);
+  if (found == keys.end() || found->second.values.size() != 1) return std::nullopt;
+  const std::string& word = found->second.values.front();
+  const bool open = word.find('$') != std::string::npos;
+  const std::optional<std::int64_t> number = to_integer(word);
+  constexpr std::int64_t kAutomatic = -1;  // as many tools write what they find by themselves
+  if (number ? *number >= kAutomatic && *number <= kLargestCount
+             : switched_off(word) || lowered(word) == "auto" || word == "???")
+    return std::nullopt;
+  if (open && asked_elsewhere) return std::nullopt;
+  Error error{"wrong_value",
+              fmt::format("{}: `{}` is `{}`, but must be a whole number{}", found->second.where, key,
+                          yaml::printable(word), number ? fmt::format(" from 0 to {}", kLargestCount) : "")};
+  if (open) error.help.emplace_back(kOpenValueHelp);
+  return error;
+}
+
+std::string_view number_format(std::string_view word) {
+  const std::string name = lowered(std::string(word));
+  const auto has = [&name](std::string_view part) { return name.find(part) != std::string::npos; };
+  if (has("bf16") || has("bfloat16")) return "bf16";
+  if (name == "16" || name.starts_with("16-") || has("fp16") || has("float16") || name == "half") return "fp16";
+  if (name == "32" || name.starts_with("32-") || has("fp32") || has("float32")) return "fp32";
+  return {};
+}
+
+std::string word_of(const StatedKeys& keys, std::string_view key) {
+  const auto found = keys.find(key);
+  return found == keys.end() || found->second.values.empty() ? "" : found->second.values.front();
+}
+
+bool is_on(const StatedKeys& keys, std::string_view key) {
+  const auto found = keys.find(key);
+  return found != keys.end() && !found->second.values.empty() && is_true(found->second);
+}
+
+std::string where_of(const StatedKeys& keys, std::string_view key) {
+  const auto found = keys.find(key);
+  return found == keys.end() ? "" : found->second.where;
+}
+
+}  // namespace plan

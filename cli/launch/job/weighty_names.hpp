@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace plan {
+
+/// Whether a key that no reader knows says, by its name, memory, time or the model: `moe_offload_ratio` does,
+/// `logging_steps` does not. What sounds so and is not read is named in the first lines of an answer.
+[[nodiscard]] bool sounds_weighty(std::string_view key);
+
+/// Whether a key that no reader knows splits a job over ranks, by its name and a number above 1: `pipe_parallel_size:
+/// 4`. Without it the answer is another layout's, so that such a file is refused. Copies of the whole follow from the
+/// other degrees and are no such key.
+[[nodiscard]] bool states_degree(std::string_view key, std::string_view value);
+
+/// Whether a key is one of `known` misspelt: a letter or two away, and no word of its own that happens to be near, as
+/// `min_length` is to `max_length` and `fp16` to `bf16`.
+[[nodiscard]] bool is_slip(std::string_view key, std::span<const std::string_view> known);
+
+/// Whether a value says that its key is switched off or not stated: false, none, null, 0, or nothing.
+[[nodiscard]] bool switched_off(std::string_view value);
+/// Whether such a key has nothing to say: switched off, or on where it switches something off, as `no_lora: true`.
+[[nodiscard]] bool says_nothing(std::string_view key, std::string_view value);
+/// Whether a flag that nobody knows is, by its name, one of data, logging, checkpoints, evaluation or rollouts.
+[[nodiscard]] bool sounds_harmless(std::string_view name);
+
+}  // namespace plan

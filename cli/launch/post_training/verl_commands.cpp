@@ -1,0 +1,162 @@
+// Which commands start verl, and with which engine. Tested by tests/launch/verl_test.cpp.
+#include "cli/launch/post_training/verl_commands.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/launch/scripts/script_words.hpp"
+#include "formulas/text.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan::verl {
+namespace {
+
+/// A word of hydra's: `key=value`, of which `+` adds the key.
+std::pair<std::string_view, std::string_view> override_in(std::string_view word) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string_view::npos) return {};
+  std::string_view key = word.substr(0, equals);
+  while (key.starts_with('+')) key.remove_prefix(1);
+  return {key, word.substr(equals + 1)};
+}
+
+bool is_program(std::string_view word) {
+  return word.ends_with(".py") || word.find(".main_") != word.npos || word.starts_with("main_") ||
+         word.ends_with("sft_trainer");
+}
+
+/// The program that the command starts: a module or a file; empty if neither is seen.
+std::string_view program_of(const ShellCommand& command) {
+  for (const ShellWord& word : command.words)
+    if (word.text.find('=') == std::string::npos && is_program(word.text)) return word.text;
+  return {};
+}
+
+/// Whether the command trains an actor, and neither samples from it nor judges it.
+bool trains(const ShellCommand& command) {
+  if (!override_in(command.words.front().text).first.empty()) return false;  // starts nothing
+  const std::string_view program = program_of(command);
+  if (trains_nothing(command)) return false;
+  for (const std::string_view other : {"main_generation", "main_eval", "model_merger", "sft_trainer"})
+    if (program.find(other) != std::string_view::npos) return false;
+  for (const ShellWord& word : command.words)
+    if (const auto [key, value] = override_in(word.text);
+        key == "trainer.val_only" && lowered(std::string(value)) == "true")
+      return false;
+  return std::any_of(command.words.begin(), command.words.end(),
+                     [](const ShellWord& word) { return override_in(word.text).first.starts_with(kActor); });
+}
+
+/// Whether the configuration that the command lies over is one of Megatron's engine.
+bool megatron_below(const LaunchSource& script, const ShellCommand& command) {
+  const std::optional<LaunchSource> config = config_beside(script, command);
+  if (!config) return false;
+  for (const std::string_view says : {"strategy: megatron", "model_engine: megatron", "- ppo_megatron_trainer"})
+    if (config->text.find(says) != std::string::npos) return true;
+  return false;
+}
+
+Engine engine_in(const LaunchSource& script, const ShellCommand& command) {
+  std::optional<Engine> stated;
+  bool megatron = false, named = false;
+  for (const ShellWord& word : command.words) {
+    const auto [key, value] = override_in(word.text);
+    const bool says = value.find("megatron") != std::string_view::npos;
+    if (key == "actor_rollout_ref.actor.strategy" || key == "model_engine")
+      stated = says ? Engine::Megatron : Engine::Fsdp;
+    // A name of an experiment, a path or a remark may speak of Megatron, too.
+    megatron |= key.find(".megatron.") != std::string_view::npos || (key == "--config-name" && says) ||
+                (named && word.text.find("megatron") != std::string::npos);
+    named = word.text == "--config-name";
+  }
+  if (!stated && !megatron) megatron = megatron_below(script, command);
+  return stated.value_or(megatron ? Engine::Megatron : Engine::Fsdp);
+}
+
+}  // namespace
+
+std::optional<Engine> engine_of(const LaunchSource& script) {
+  if (script.text.find(kActor) == std::string::npos) return std::nullopt;
+  std::optional<Engine> out;
+  for (const ShellCommand& command : follow_script(script).commands)
+    if (trains(command)) out = engine_in(script, command);
+  return out;
+}
+
+namespace {
+
+void tell_program(const LaunchSource& script, LaunchJob& job) {
+  for (const ShellCommand& command : follow_script(script).commands) {
+    const std::string_view program = program_of(command);
+    const bool supervised = program.find("sft_trainer") != std::string_view::npos;
+    if (!(trains(command) || supervised) || program.starts_with("verl.") ||
+        program.find("verl/trainer/") != std::string_view::npos)
+      continue;
+    const std::string name = program.empty() ? command.words.front().text : std::string(program);
+    unused(job, "not_counted",
+           fmt::format("{}:{}: `{}` is read as verl's own trainer: what it trains or keeps beside the {} is not "
+                       "counted",
+                       script.path, command.words.front().line, yaml::printable(name), supervised ? "model" : "actor"));
+    return;
+  }
+}
+
+}  // namespace
+
+void unwrap(StatedKeys& keys) {
+  const std::string inner = fmt::format(".{}", kActor);
+  std::string outer;
+  for (const auto& [key, value] : keys) {
+    if (key.starts_with(kActor)) return;
+    if (const std::size_t at = key.find(inner); at != std::string::npos && outer.empty()) outer = key.substr(0, at + 1);
+  }
+  if (outer.empty()) return;
+  StatedKeys own;
+  for (const auto& [key, value] : keys)
+    if (key.starts_with(outer)) own.emplace(key.substr(outer.size()), value);
+  own.merge(keys);  // what is beside the section, where it says nothing itself
+  keys = std::move(own);
+}
+
+void take_lengths_of_rollout(StatedKeys& keys) {
+  for (const auto& [own, data] : {std::pair{"actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"},
+                                  std::pair{"actor_rollout_ref.rollout.response_length", "data.max_response_length"}})
+    if (number_of(keys, own) > 0) keys[data] = keys[own];
+}
+
+std::string_view critic_by_default(const StatedKeys& keys) {
+  if (keys.contains("algorithm.adv_estimator") || keys.contains("critic.enable")) return {};
+  const auto critic = keys.lower_bound("critic.");
+  return critic != keys.end() && critic->first.starts_with("critic.") ? std::string_view(critic->first)
+                                                                      : std::string_view();
+}
+
+std::vector<std::pair<std::string_view, std::string_view>> models_beside(const StatedKeys& keys) {
+  constexpr std::pair<std::string_view, std::string_view> kSwitched[] = {
+      {"reward_model.enable", "the reward model beside the trained one is not counted"},
+      {"reward.reward_model.enable", "the reward model beside the trained one is not counted"},
+      {"distillation.enabled", "the teachers, on GPUs of their own or beside the trained model, are not counted"}};
+  constexpr std::string_view kOwn[] = {kActor, "critic.", "reward_model.", "reward.", "data."};
+  std::vector<std::pair<std::string_view, std::string_view>> out;
+  for (const auto& [key, value] : keys) {
+    const std::string_view name = key;
+    const std::string word = word_of(keys, key);
+    const auto starts = [&](std::string_view section) { return name.starts_with(section); };
+    const auto* const one =
+        std::find_if(std::begin(kSwitched), std::end(kSwitched), [&](const auto& row) { return row.first == name; });
+    if (one != std::end(kSwitched) && is_on(keys, key))
+      out.emplace_back(name, one->second);
+    else if (name.ends_with(".model.path") && std::none_of(std::begin(kOwn), std::end(kOwn), starts) && !word.empty() &&
+             word != "null")
+      out.emplace_back(name, "a model beside the actor, which verl itself has not, is not counted");
+  }
+  return out;
+}
+
+void tell_programs(std::span<const LaunchSource> files, LaunchJob& job) {
+  for (const LaunchSource& source : files)
+    if (is_shell(source)) tell_program(source, job);
+}
+
+}  // namespace plan::verl

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cli/launch/job/format.hpp"
+#include "cli/launch/job/keys.hpp"
+#include "cli/shell/shell.hpp"
+
+/// What starts verl: its own trainers and the recipes that are built on them.
+namespace plan::verl {
+
+/// Every word of a command that trains an actor has keys below it.
+inline constexpr std::string_view kActor = "actor_rollout_ref.";
+
+enum class Engine { Fsdp, Megatron };
+
+/// What shards the actor that a script trains; nothing if it trains none.
+[[nodiscard]] std::optional<Engine> engine_of(const LaunchSource& script);
+
+/// The configuration that the command reads, where it lies beside the script.
+[[nodiscard]] std::optional<LaunchSource> config_beside(const LaunchSource& script, const ShellCommand& command);
+/// The words of the command that trains, over the configuration that it reads: a file that is named and is not here
+/// is under kMissingBase.
+[[nodiscard]] Result<StatedKeys> keys_of_command(const LaunchSource& script, std::string_view program);
+
+/// Takes verl's configuration out of the section of a tool that hands it on: `training_config.actor_rollout_ref...`.
+void unwrap(StatedKeys& keys);
+/// The lengths that the rollout has of its own, in place of those of `data.`, which it takes where it states none.
+void take_lengths_of_rollout(StatedKeys& keys);
+
+inline constexpr std::string_view kDefaultCritic =
+    "a critic, which `algorithm.adv_estimator` means where it is not stated, is trained beside the model and not "
+    "counted";
+/// A key of the critic that verl's own estimator, gae, trains where none is stated; empty: it trains none.
+[[nodiscard]] std::string_view critic_by_default(const StatedKeys& keys);
+
+/// Keys of models that share the actor's GPUs, and what is reported of each: a judge, and what a program of
+/// its own adds.
+[[nodiscard]] std::vector<std::pair<std::string_view, std::string_view>> models_beside(const StatedKeys& keys);
+
+/// Names programs other than verl's own trainer, which may train more than the actor.
+void tell_programs(std::span<const LaunchSource> files, LaunchJob& job);
+
+}  // namespace plan::verl

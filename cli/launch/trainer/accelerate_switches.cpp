@@ -1,0 +1,50 @@
+// What accelerate's file says beside sharding: how its ranks share machines, and what nothing here prices, which is
+// reported. Names: accelerate 1.15 commands/config, utils/dataclasses.py. Tested by
+// tests/launch/accelerate_switches_test.cpp.
+#include <fmt/core.h>
+
+#include "cli/launch/job/counted_as.hpp"
+#include "cli/launch/scripts/launcher_commands.hpp"
+#include "cli/launch/trainer/hugging_face.hpp"
+
+namespace plan::hugging_face {
+namespace {
+
+constexpr CountedAs kWeighing[] = {
+    {"acc.use_cpu", "false", "a training on CPUs is counted on GPUs"},
+    {"acc.dynamo_config.dynamo_backend", "no NO eager EAGER",
+     "kernels that torch.compile fuses are counted one by one"},
+};
+constexpr CountedAs kSharding[] = {
+    {"acc.fsdp_config.fsdp_activation_checkpointing_offload", "false",
+     "activations that go to the host are counted on the GPU"},
+    {"acc.fsdp_config.fsdp_ignored_modules", "null none", "modules that are not sharded are counted as sharded"},
+    {"acc.fsdp_config.fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP",
+     "weights are counted as gathered layer by layer"},
+    {"acc.fsdp_config.fsdp_backward_prefetch", "BACKWARD_PRE BACKWARD_POST", "gathers are counted as prefetched"},
+    {"acc.fsdp_config.fsdp_backward_prefetch_policy", "BACKWARD_PRE BACKWARD_POST",
+     "gathers are counted as prefetched"},
+};
+
+}  // namespace
+
+void read_machines(JobBuilder& builder) {
+  const int machines = builder.degree("acc.num_machines", 1);
+  LaunchJob& job = builder.job;
+  // num_processes counts the ranks of all machines; a launcher that states a node's knows better.
+  if (machines > 1 && job.gpus_per_node == 0 && job.gpus % machines == 0) job.gpus_per_node = job.gpus / machines;
+  constexpr std::string_view kIds = "acc.gpu_ids", kProcesses = "acc.num_processes";
+  const int visible = visible_devices(builder.settings.text(kIds).value_or(""));
+  const std::int64_t processes = to_integer(builder.settings.text(kProcesses).value_or("")).value_or(0);
+  if (visible > 0 && processes > std::int64_t{visible} * machines)
+    builder.unused(kIds, fmt::format("it shows {} GPUs of a machine to {} processes: counted are {}", visible,
+                                     processes / machines, processes));
+}
+
+void read_accelerate_switches(JobBuilder& builder) {
+  for (const CountedAs& row : kWeighing) tell_counted_as(builder, row);
+  if (builder.settings.text("acc.distributed_type").value_or("") != "FSDP") return;
+  for (const CountedAs& row : kSharding) tell_counted_as(builder, row);
+}
+
+}  // namespace plan::hugging_face

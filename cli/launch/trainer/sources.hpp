@@ -1,0 +1,63 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cli/launch/trainer/hugging_face.hpp"
+#include "cli/shell/shell.hpp"
+
+/// Between the readers of files around the Trainer: one set of keys, `args.`, `acc.` and `ds.` (trainer_sources.cpp).
+namespace plan::hugging_face {
+
+struct Renamed {
+  std::string_view from;
+  std::string_view to;
+};
+
+/// Where flags of the trainings that a loop starts differ, the last of which counts.
+inline constexpr std::string_view kOfALoop = "args.of a loop";
+
+/// Takes a setting over under another key, or with another value.
+void set(Settings& all, std::string key, const Setting& from);
+void set(Settings& all, std::string key, std::string value, const Setting& from);
+/// `dpo`, `grpo`, `reward` and their like: what trains preferences or rewards.
+[[nodiscard]] bool is_stage(std::string_view word);
+/// The program of a command, if a part of its name is such a word: `train_dpo.py`; empty: no part is.
+[[nodiscard]] std::string stage_of_program(const ShellCommand& command);
+/// The number of a flag that is counted with, at least 1; 0, and a mistake, where the word is no such number.
+[[nodiscard]] std::int64_t counted_number(const Setting& setting, Settings& all);
+/// A key of an `fsdp_config` as accelerate's; some files leave out the `fsdp_` that accelerate's names start with.
+void set_fsdp(Settings& all, std::string_view key, const Setting& from);
+/// The Trainer's key for a tool's own; `args.` and the same word where the table has none.
+/// The names that a tool has for keys which are read under others: `optimizer` of axolotl's, which is `optim`.
+[[nodiscard]] std::vector<std::string_view> own_names(std::string_view tool);
+[[nodiscard]] std::string renamed(std::span<const Renamed> table, std::string_view key);
+/// `deepspeed: path`, `deepspeed_config_file: path`: the file's keys as DeepSpeed's, or an error that names it.
+void follow_deepspeed(const LaunchSource& source, const Setting& named, Settings& all);
+
+void take_axolotl(const LaunchSource& source, const Settings& keys, Settings& all, bool follow);
+void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& all);
+/// `sft`, `dpo`, `kto`, `rm`, `ppo` of a command that starts one of OpenRLHF's trainers; empty: it starts none.
+[[nodiscard]] std::string_view open_rlhf_stage(const ShellCommand& command);
+/// Flags of a command, without the dashes; `start` is where the command begins.
+void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting& start, Settings& all);
+/// DeepSpeed-Chat's flags, once the others of the command are taken.
+void take_chat(const Settings& flags, Settings& all);
+/// Key under which a file of arguments is named that is not beside the script, and that of one which is given by
+/// itself.
+inline constexpr std::string_view kMissingArguments = "arguments.missing_file", kOwnArguments = "arguments";
+/// Adds what the command's file of arguments states, below the words of the command itself.
+void take_argument_file(const LaunchSource& source, const ShellCommand& command, Settings& flags, Settings& all);
+/// `--accelerator_config '{"split_batches": true}'`: an object in one word, which a file states as a section. Whether
+/// the setting was one.
+[[nodiscard]] bool take_object(const Setting& setting, Settings& all);
+/// Attention without a fused kernel, which keeps its scores.
+void read_attention(JobBuilder& builder);
+/// What TRL's `model_init_kwargs` says of the model as if it were alone, which it has no other key for.
+void take_model_section(Settings& all);
+/// The Trainer's `fsdp` and `fsdp_config`, where no file of accelerate's says how the job is sharded, as its keys.
+void take_fsdp(std::span<const LaunchSource> files, Settings& all);
+void take_factory(const LaunchSource& source, const Settings& keys, Settings& all, bool follow);
+
+}  // namespace plan::hugging_face
