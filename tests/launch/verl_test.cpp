@@ -62,6 +62,52 @@ TEST_CASE("the lengths that verl's rollout has of its own count, under either en
     }
 }
 
+TEST_CASE("micro-batches that are packed by tokens hold as many sequences of full length as their tokens are") {
+  const std::string actor = "actor_rollout_ref.actor.", kOn = actor + "use_dynamic_bsz=True ";
+  const auto micro = [&](const std::string& more) {
+    return job_of("p.sh", verl_script("verl.trainer.main_ppo", more)).fixed.micro_batch.value_or(0);
+  };
+  const std::string kTokens = actor + "ppo_max_token_len_per_gpu=";  // sequences of 4096, 32 of a data rank
+  for (const std::string& passed : {std::string(), kMicro, actor + "ppo_micro_batch_size=64 "}) {
+    CAPTURE(passed);
+    for (const auto& [tokens, count] : {std::pair{1024, 1}, std::pair{4096, 1}, std::pair{8192, 2}, std::pair{14000, 2},
+                                        std::pair{16384, 4}, std::pair{1000000, 32}})
+      CHECK(micro(passed + kOn + kTokens + std::to_string(tokens)) == count);
+    CHECK(micro(passed + kOn) == 4);  // verl's own 16384
+    CHECK(micro(passed + kOn + kTokens + "8192 " + actor + "ulysses_sequence_parallel_size=2") == 4);
+  }
+  CHECK(micro(kMicro + kTokens + "16384") == 2);
+  CHECK(micro(kMicro + actor + "use_dynamic_bsz=False " + kTokens + "16384") == 2);
+}
+
+TEST_CASE("verl's later trainer for fine-tuning packs unless that is off, and its earlier one where it is on") {
+  const auto micro = [](const std::string& program, const std::string& more) {
+    return job_of("s.sh",
+                  fmt::format("torchrun --nproc_per_node=8 -m verl.trainer.{} model.partial_pretrain=Qwen/Qwen2.5-7B "
+                              "data.max_length=2048 data.train_batch_size=256 data.micro_batch_size_per_gpu=2 {}\n",
+                              program, more))
+        .fixed.micro_batch.value_or(0);
+  };
+  const std::string off = "data.use_dynamic_bsz=False", on = "data.use_dynamic_bsz=True",
+                    tokens = " data.max_token_len_per_gpu=16384";
+  CHECK(micro("sft_trainer", "") == 4);
+  CHECK(micro("sft_trainer", tokens) == 8);
+  CHECK(micro("sft_trainer", off + tokens) == 2);
+  CHECK(micro("fsdp_sft_trainer", tokens) == 2);
+  CHECK(micro("fsdp_sft_trainer", on + tokens) == 8);
+}
+
+TEST_CASE("the ranks of verl's fine-tuning are its launcher's, whatever its configuration has for them") {
+  const std::string words =
+      " -m verl.trainer.fsdp_sft_trainer model.partial_pretrain=Qwen/Qwen2.5-7B data.train_batch_size=64 "
+      "data.micro_batch_size_per_gpu=2 trainer.nnodes=1 trainer.n_gpus_per_node=8\n";
+  for (const auto& [launch, gpus] :
+       {std::pair{"torchrun --standalone --nproc_per_node=1", 1}, std::pair{"torchrun --nproc_per_node 4", 4},
+        std::pair{"torchrun --nnodes=2 --nproc_per_node=2", 4},
+        std::pair{"torchrun --nnodes 4 --nproc_per_node 8", 32}})
+    CHECK(job_of("s.sh", launch + words).gpus == gpus);
+}
+
 TEST_CASE("Ray starts the ranks that a file asks for, whatever starts the one command that asks") {
   const auto openrlhf = [](int nodes, int each) {
     return fmt::format(
@@ -186,7 +232,7 @@ TEST_CASE("verl's micro-batch of all ranks together is divided by them") {
 TEST_CASE("a script's training counts, and not the evaluation that follows it in the same keys") {
   const std::string train =
       "#!/bin/bash\ntorchrun --nnodes=1 --nproc_per_node=4 -m {} data.max_length=8192 data.train_batch_size=128 "
-      "data.micro_batch_size_per_gpu=2 model.partial_pretrain=Qwen/Qwen2.5-1.5B\n";
+      "data.use_dynamic_bsz=False data.micro_batch_size_per_gpu=2 model.partial_pretrain=Qwen/Qwen2.5-1.5B\n";
   for (const char* evaluation :
        {"own.evaluation.eval_ckpts", "verl.trainer.main_eval", "own.infer", "tools/evaluate.py"})
     for (const char* trainer :

@@ -52,7 +52,8 @@ void count_gpus(JobBuilder& builder, const FsdpDialect& dialect, const LaunchFac
     return settings.text(key).value_or("").find_first_of("$`") != std::string::npos;
   };
   const bool launched = !dialect.ray || open(dialect.nodes) || open(dialect.gpus);
-  if (facts.total > 0 || (launched && facts.gpus() > 0)) return;
+  // A launcher that says the ranks of a node leaves the nodes to itself, too, whatever a configuration has for them.
+  if (facts.total > 0 || (launched && (facts.gpus() > 0 || (!dialect.ray && facts.gpus_per_node > 0)))) return;
   const int nodes = builder.degree(dialect.nodes, std::max(1, facts.nodes)), gpus = builder.degree(dialect.gpus, 0, 0);
   if (gpus < 1 || !builder.plausible({nodes, gpus})) return;
   builder.gpus(std::int64_t{nodes} * gpus, dialect.gpus);
@@ -104,6 +105,43 @@ void micro_of_all(JobBuilder& builder, std::string_view key, std::int64_t ranks)
   builder.settings.refuse(*builder.settings.get(key), fmt::format("a sequence for each of the {} data ranks", ranks));
 }
 
+/// Sequences of full length in a micro-batch that is packed up to a number of tokens, which each of the ranks that
+/// share a sequence has. At least one, and as many as divide what a data rank trains in a step.
+int packed(const JobBuilder& builder, std::int64_t tokens, std::int64_t ranks) {
+  const std::int64_t whole =
+      tokens * builder.job.fixed.cp.value_or(1) / std::max<std::int64_t>(1, builder.training.seq);
+  const std::int64_t step = ranks > 0 ? builder.training.global_batch / ranks : 0;
+  std::int64_t out = std::max<std::int64_t>(1, step > 0 ? std::min(whole, step) : whole);
+  while (out > 1 && step > 0 && step % out != 0) --out;
+  return static_cast<int>(out);
+}
+
+/// The micro-batch that is stated, unless micro-batches are packed by tokens: the tools pass over its size then.
+void read_micro_batch(JobBuilder& builder, const FsdpDialect& dialect) {
+  Settings& settings = builder.settings;
+  std::string_view key = dialect.micro[0];
+  if (!settings.states(key) && !dialect.micro[1].empty() && settings.states(dialect.micro[1])) key = dialect.micro[1];
+  const std::int64_t ranks = builder.job.gpus / builder.job.fixed.tp.value_or(1) / builder.job.fixed.cp.value_or(1);
+  const bool of_all = !dialect.micro_of_all.empty() && settings.states(dialect.micro_of_all) && ranks > 0;
+  for (std::size_t i = 0; i < std::size(dialect.dynamic); ++i) {
+    const std::string_view dynamic = dialect.dynamic[i], tokens = dialect.tokens[i];
+    if (dynamic.empty() || !on(settings, dynamic, i == 0 && dialect.dynamic_otherwise)) continue;
+    if (settings.states(dynamic))
+      builder.unused(dynamic, "micro-batches are packed by tokens: counted as sequences of full length");
+    const bool number = !tokens.empty() && settings.states(tokens) && to_integer(settings.text(tokens).value_or(""));
+    const int most = number || dialect.tokens_otherwise > 0 ? builder.degree(tokens, dialect.tokens_otherwise) : 0;
+    if (most < 1) continue;
+    for (const std::string_view passed : {key, dialect.micro_of_all}) (void)settings.get(passed);
+    return builder.fix(&Fixed::micro_batch, packed(builder, most, ranks), tokens);
+  }
+  if (settings.states(key) || dialect.micro_otherwise > 0)
+    builder.fix(&Fixed::micro_batch, builder.degree(key, dialect.micro_otherwise), key);
+  else if (of_all)
+    micro_of_all(builder, dialect.micro_of_all, ranks);
+  else
+    builder.guess("micro_batch", "1", "the size of micro-batches is not stated");
+}
+
 void read_batch(JobBuilder& builder, const FsdpDialect& dialect) {
   Settings& settings = builder.settings;
   if (dialect.seq.empty()) {
@@ -125,19 +163,7 @@ void read_batch(JobBuilder& builder, const FsdpDialect& dialect) {
   const int repeats = dialect.repeats.empty() ? 1 : builder.degree(dialect.repeats, dialect.repeats_otherwise);
   if (const int batch = builder.degree(dialect.batch, dialect.batch_otherwise); batch > 0)
     builder.global_batch(builder.product({batch, repeats}), dialect.batch);
-  std::string_view key = dialect.micro[0];
-  if (!settings.states(key) && !dialect.micro[1].empty() && settings.states(dialect.micro[1])) key = dialect.micro[1];
-  const std::int64_t ranks = builder.job.gpus / builder.job.fixed.cp.value_or(1);
-  const bool of_all = !dialect.micro_of_all.empty() && settings.states(dialect.micro_of_all) && ranks > 0;
-  if (settings.states(key) || dialect.micro_otherwise > 0)
-    builder.fix(&Fixed::micro_batch, builder.degree(key, dialect.micro_otherwise), key);
-  else if (of_all)
-    micro_of_all(builder, dialect.micro_of_all, ranks);
-  else
-    builder.guess("micro_batch", "1", "micro-batches are packed by tokens, or their size is not stated");
-  for (const std::string_view dynamic : dialect.dynamic)
-    if (!dynamic.empty() && on(settings, dynamic))
-      builder.unused(dynamic, "micro-batches are packed by tokens: counted as sequences of full length");
+  read_micro_batch(builder, dialect);
 }
 
 void read_tuning(JobBuilder& builder, const FsdpDialect& dialect) {
@@ -312,7 +338,10 @@ bool is_verl_sft(const LaunchSource& source) {
 Result<LaunchJob> read_verl_sft(std::span<const LaunchSource> files, const LaunchFacts& facts) {
   const Result<StatedKeys> keys = fsdp_keys(files, kSftProgram);
   if (!keys) return fail(keys.error());
-  Result<LaunchJob> job = job_of(kVerlSft, *keys, facts);
+  const bool engine = std::any_of(files.begin(), files.end(), [](const LaunchSource& source) {
+    return mentions(source, "verl.trainer.sft_trainer") || mentions(source, "verl/trainer/sft_trainer");
+  });
+  Result<LaunchJob> job = job_of(engine ? kVerlSftEngine : kVerlSft, *keys, facts);
   if (job) verl::tell_programs(files, *job), tell_missing_base(*keys, *job);
   return job;
 }

@@ -32,7 +32,10 @@ struct FsdpDialect {
   std::string_view other_lora{};   ///< the rank by which the tool's other engines train adapters, and this one none
   std::string_view offload[2]{};   ///< between updates, or during them where it is kept on the host
   bool offload_kept = false;
-  std::string_view dynamic[2]{};  ///< packs micro-batches by tokens
+  std::string_view dynamic[2]{};   ///< packs micro-batches by tokens
+  bool dynamic_otherwise = false;  ///< whether the first does where it is not stated
+  std::string_view tokens[2]{};    ///< of each, how many a rank takes at once
+  int tokens_otherwise = 0;        ///< 0: as many as the micro-batch that is stated
   std::string_view precision{};
   std::string_view nodes{}, gpus{};
   bool ray = false;                            ///< Ray starts the ranks, on as many nodes and GPUs as those keys say
@@ -124,6 +127,8 @@ inline constexpr FsdpDialect kVerlActor{
     .offload = {"actor_rollout_ref.actor.fsdp_config.offload_policy", {}},
     .offload_kept = true,
     .dynamic = {"actor_rollout_ref.actor.use_dynamic_bsz", {}},
+    .tokens = {"actor_rollout_ref.actor.ppo_max_token_len_per_gpu", {}},
+    .tokens_otherwise = 16384,
     .nodes = "trainer.nnodes",
     .gpus = "trainer.n_gpus_per_node",
     .ray = true,
@@ -170,6 +175,8 @@ inline constexpr FsdpDialect kVerlSft{.format = "verl-sft",
                                       .offload = {"model.fsdp_config.cpu_offload", "engine.offload_policy"},
                                       .offload_kept = true,
                                       .dynamic = {"data.use_dynamic_bsz", {}},
+                                      .tokens = {"data.max_token_len_per_gpu", {}},
+                                      .tokens_otherwise = 8192,
                                       .nodes = "trainer.nnodes",
                                       .gpus = "trainer.n_gpus_per_node",
                                       .group = {"engine.fsdp_size", "model.fsdp_config.fsdp_size"},
@@ -181,32 +188,41 @@ inline constexpr FsdpDialect kVerlSft{.format = "verl-sft",
                                       .counted = kSftCounted,
                                       .own = kSftSections};
 
-inline constexpr FsdpDialect kNemoRl{.format = "nemo-rl",
-                                     .model = {"policy.model_name", {}},
-                                     .seq = "policy.max_total_sequence_length",
-                                     .length = 0,
-                                     .batch = "policy.train_global_batch_size",
-                                     .batch_otherwise = 0,
-                                     .micro = {"policy.train_micro_batch_size", {}},
-                                     .tp = "policy.dtensor_cfg.tensor_parallel_size",
-                                     .cp = "policy.dtensor_cfg.context_parallel_size",
-                                     .replicate = "policy.dtensor_cfg.dp_replicate_size",
-                                     .ep = "policy.dtensor_cfg.expert_parallel_size",
-                                     .checkpointing = "policy.dtensor_cfg.activation_checkpointing",
-                                     .checkpointing_otherwise = false,
-                                     .lora = "policy.dtensor_cfg.lora_cfg.dim",
-                                     .lora_switch = "policy.dtensor_cfg.lora_cfg.enabled",
-                                     .offload = {"policy.dtensor_cfg.cpu_offload", {}},
-                                     .offload_kept = true,
-                                     .dynamic = {"policy.dynamic_batching.enabled", "policy.sequence_packing.enabled"},
-                                     .precision = "policy.precision",
-                                     .nodes = "cluster.num_nodes",
-                                     .gpus = "cluster.gpus_per_node",
-                                     .ray = true,
-                                     .sp = "policy.dtensor_cfg.sequence_parallel",
-                                     .optimizer = "policy.optimizer.name",
-                                     .counted = kDtensorCounted,
-                                     .own = kDtensorSections};
+/// The trainer that takes its place since 0.6, whose configuration packs (trainer/config/sft_trainer_engine.yaml).
+inline constexpr FsdpDialect kVerlSftEngine = [] {
+  FsdpDialect trainer = kVerlSft;
+  trainer.dynamic_otherwise = true;
+  return trainer;
+}();
+
+inline constexpr FsdpDialect kNemoRl{
+    .format = "nemo-rl",
+    .model = {"policy.model_name", {}},
+    .seq = "policy.max_total_sequence_length",
+    .length = 0,
+    .batch = "policy.train_global_batch_size",
+    .batch_otherwise = 0,
+    .micro = {"policy.train_micro_batch_size", {}},
+    .tp = "policy.dtensor_cfg.tensor_parallel_size",
+    .cp = "policy.dtensor_cfg.context_parallel_size",
+    .replicate = "policy.dtensor_cfg.dp_replicate_size",
+    .ep = "policy.dtensor_cfg.expert_parallel_size",
+    .checkpointing = "policy.dtensor_cfg.activation_checkpointing",
+    .checkpointing_otherwise = false,
+    .lora = "policy.dtensor_cfg.lora_cfg.dim",
+    .lora_switch = "policy.dtensor_cfg.lora_cfg.enabled",
+    .offload = {"policy.dtensor_cfg.cpu_offload", {}},
+    .offload_kept = true,
+    .dynamic = {"policy.dynamic_batching.enabled", "policy.sequence_packing.enabled"},
+    .tokens = {"policy.dynamic_batching.train_mb_tokens", "policy.sequence_packing.train_mb_tokens"},
+    .precision = "policy.precision",
+    .nodes = "cluster.num_nodes",
+    .gpus = "cluster.gpus_per_node",
+    .ray = true,
+    .sp = "policy.dtensor_cfg.sequence_parallel",
+    .optimizer = "policy.optimizer.name",
+    .counted = kDtensorCounted,
+    .own = kDtensorSections};
 
 inline constexpr CountedAs kSkyRlCounted[] = {
     {"trainer.bf16", "true", "products are counted in bf16"},
