@@ -273,6 +273,11 @@ TEST_CASE("files of tools without a reader are named by their own keys") {
        "      local_batch_size: 2\n"},
       {"prime.toml", "[model]\nname = \"Qwen/Qwen3-4B\"\n[trainer.model]\ncp = 2\n[orchestrator]\nbatch_size = 64\n"},
       {"areal.yaml", "experiment_name: x\nallocation_mode: sglang.d4p1t1+d4p1t1\ngconfig:\n  n_samples: 4\n"},
+      {"areal2.yaml",
+       "experiment_name: x\ntrial_name: y\ncluster:\n  n_nodes: 1\nactor:\n  backend: fsdp:d4p1t1\n  path: a/b\n"},
+      {"engine.yaml",
+       "defaults:\n  - model@model: hf_model\n  - engine@engine: fsdp\ndata:\n  max_length: 1024\ntrainer:\n"
+       "  nnodes: 1\n"},
       {"train.py", "from torchtitan.config import JobConfig\n\ndef step(model, loss):\n    loss.backward()\n"}};
   for (const auto& file : files) {
     const auto& name = file.first;
