@@ -67,21 +67,23 @@ bool read_generated(JobBuilder& builder, std::string_view length) {
   constexpr std::string_view kAnswer = "args.max_completion_length", kPrompt = "args.max_prompt_length",
                              kMost = "args.vllm_max_model_len";
   const std::string algorithm = lowered(settings.text("args.rlhf_type").value_or(""));
-  if (tool_of(settings).key == "ms-swift" && swift_generates(algorithm) && settings.states(length)) {
+  // A file for `swift rlhf` may leave the algorithm to its command: these are the words of those that have answers.
+  const bool answers = settings.states(kAnswer) || settings.states("args.num_generations");
+  const bool swift_answers = swift_generates(algorithm) || (algorithm.empty() && answers);
+  if (tool_of(settings).key == "ms-swift" && swift_answers && settings.states(length)) {
     const std::int64_t prompt = builder.degree(length, 1), answer = builder.degree(kAnswer, kUsualAnswer);
     builder.sequence(with_answer(prompt, answer, builder.degree(kMost, 0)), length);
     return true;
   }
   if (tool_of(settings).key == "ms-swift" && !settings.states(length)) {
-    const int most = swift_generates(algorithm) ? builder.degree(kMost, 0) : 0;
+    const int most = swift_answers ? builder.degree(kMost, 0) : 0;
     if (most < 1) return false;
     builder.training.seq = most, builder.job.states_seq = true;
     builder.guess("seq", fmt::format("{}", most), "what vLLM holds of a prompt and its answer");
     return true;
   }
   // What answers several times to a prompt does it as long as TRL's default says where no length is stated.
-  const bool generates = settings.states(kAnswer) || settings.states("args.num_generations");
-  if (settings.states(length) || !generates || !(settings.states(kAnswer) || settings.states(kPrompt))) return false;
+  if (settings.states(length) || !answers || !(settings.states(kAnswer) || settings.states(kPrompt))) return false;
   const std::int64_t answer = builder.degree(kAnswer, kTrlAnswer), prompt = builder.degree(kPrompt, kUsualPrompt);
   builder.training.seq = prompt + answer;
   builder.job.states_seq = true;
@@ -159,6 +161,8 @@ void read_trainer(JobBuilder& builder) {
   if (read_generated(builder, length)) {
     // with its answer
   } else if (const std::optional<std::int64_t> seq = settings.integer(length)) {
+    if (settings.states("args.total_max_len"))  // it cuts what the other two make
+      for (const std::string_view key : {kSource, kTarget}) (void)settings.get(key);
     if (*seq > 0)
       builder.sequence(*seq, length);
     else
@@ -188,6 +192,19 @@ void read_trainer(JobBuilder& builder) {
     }
   builder.unmodelled("optimizer_unknown", fmt::format("{}: the optimizer `{}` is not modelled: counted as adam",
                                                       settings.where("args.optim"), *word));
+}
+
+std::optional<Precision> precision_of_program(Settings& settings) {
+  constexpr std::pair<std::string_view, Precision> kWords[] = {
+      {"bf16", Precision::Bf16}, {"bfloat16", Precision::Bf16}, {"bf16-mixed", Precision::Bf16},
+      {"fp16", Precision::Fp16}, {"float16", Precision::Fp16},  {"16-mixed", Precision::Fp16},
+      {"fp32", Precision::Fp32}, {"float32", Precision::Fp32},  {"32-true", Precision::Fp32}};
+  constexpr std::string_view kKey = "args.precision";
+  const Setting* const stated = settings.find(kKey);
+  for (const auto& [word, precision] : kWords)
+    if (stated != nullptr && !stated->list && lowered(stated->value) == word)
+      return (void)settings.get(kKey), precision;
+  return std::nullopt;
 }
 
 namespace {
@@ -237,7 +254,7 @@ bool precision_of_switches(JobBuilder& builder, bool& open) {
   return builder.precision(Precision::Bf16, "args.pure_bf16"), true;
 }
 
-/// The word of a mixed precision.
+/// The word of a mixed precision: accelerate's, ms-swift's or a program's own.
 bool precision_of_word(JobBuilder& builder) {
   Settings& settings = builder.settings;
   for (const std::string_view key : {"args.mixed_precision", "acc.mixed_precision", "args.swift_dtype"}) {
@@ -249,7 +266,10 @@ bool precision_of_word(JobBuilder& builder) {
     if (word == "no" || word == "float32" || word == "fp32") return builder.precision(Precision::Fp32, key), true;
     return settings.refuse(*settings.get(key), "no, fp16, bf16 or fp8"), true;
   }
-  return false;
+  // A program's own key may have other words, which are told: nothing reads them.
+  constexpr std::string_view kOwn = "args.precision";
+  const std::optional<Precision> own = precision_of_program(settings);
+  return own ? (builder.precision(*own, kOwn), true) : false;
 }
 
 /// DeepSpeed's torch.autocast.

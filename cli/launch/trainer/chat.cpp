@@ -43,8 +43,10 @@ void take_zero_flags(Settings& all) {
   const bool offload = all.states("args.offload") && lowered(all.text("args.offload").value_or("")) == "true";
   for (const char* key : {"ds.zero_optimization.offload_optimizer.device", "ds.zero_optimization.offload_param.device"})
     if (offload) set(all, key, "cpu", *all.get("args.offload"));
-  const std::string type = lowered(all.text("args.dtype").value_or(learners ? "bf16" : "fp16"));
-  set(all, type == "bf16" ? "ds.bf16.enabled" : "ds.fp16.enabled", "true", from);
+  std::string type = lowered(all.text("args.dtype").value_or(learners ? "bf16" : "fp16"));
+  if (const std::optional<Precision> own = all.states("args.dtype") ? std::nullopt : precision_of_program(all))
+    type = *own == Precision::Fp32 ? "fp32" : *own == Precision::Bf16 ? "bf16" : "fp16";
+  if (type != "fp32") set(all, type == "bf16" ? "ds.bf16.enabled" : "ds.fp16.enabled", "true", from);
   const Setting* rank = all.get("args.lora_dim");
   if (rank == nullptr || rank->value == "0") return;
   const Setting rows = *rank;

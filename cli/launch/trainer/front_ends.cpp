@@ -72,7 +72,29 @@ constexpr Renamed kOpenRlhf[] = {
 constexpr std::string_view kOfActor[] = {"prompt_max_len",  "generate_max_len",        "actor_num_nodes",
                                          "actor.num_nodes", "actor_num_gpus_per_node", "actor.num_gpus_per_node"};
 
+constexpr std::size_t kMostDots = 3;  ///< places in a name that may be one: `qwen2_5_1_5b` has three
+
 bool has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
+
+/// `llama3_1_8b` is llama3.1-8b and `qwen2_1_5b` qwen2-1.5b: a dot between digits is of the version or of the size.
+/// The spelling that is a model's name; if none is, that in which a version's parts are single digits.
+std::string spelt(std::string name) {
+  const auto digit = [&](std::size_t at) { return at < name.size() && name[at] >= '0' && name[at] <= '9'; };
+  std::vector<std::size_t> open;
+  for (std::size_t i = 1; i + 1 < name.size(); ++i) {
+    if (name[i] != '_') continue;
+    const bool between = digit(i - 1) && digit(i + 1);
+    if (between && open.size() < kMostDots) open.push_back(i);
+    name[i] = between && (i + 2 == name.size() || name[i + 2] == '_') ? '.' : '-';
+  }
+  if (model_named(name)) return name;
+  for (std::size_t dots = 0; dots < std::size_t{1} << open.size(); ++dots) {
+    std::string other = name;
+    for (std::size_t i = 0; i < open.size(); ++i) other[open[i]] = (dots >> i & 1) != 0 ? '.' : '-';
+    if (model_named(other)) return other;
+  }
+  return name;
+}
 
 /// `torchtune.models.llama3_1.qlora_llama3_1_8b`: its adapters, and `llama3.1-8b`.
 std::pair<std::string, std::string> torchtune_model(std::string name) {
@@ -83,13 +105,7 @@ std::pair<std::string, std::string> torchtune_model(std::string name) {
       adapter = word.substr(0, word.size() - 1);
       name.erase(0, word.size());
     }
-  for (std::size_t i = 1; i + 1 < name.size(); ++i) {
-    if (name[i] != '_') continue;
-    const auto digit = [&](std::size_t at) { return at < name.size() && name[at] >= '0' && name[at] <= '9'; };
-    // A version's parts are single digits (`qwen2_5`); a size goes on with `b` or another digit (`llama3_8b`).
-    name[i] = digit(i - 1) && digit(i + 1) && (i + 2 == name.size() || name[i + 2] == '_') ? '.' : '-';
-  }
-  return {adapter, name};
+  return {adapter, spelt(std::move(name))};
 }
 
 }  // namespace

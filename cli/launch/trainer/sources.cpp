@@ -145,15 +145,15 @@ std::set<std::string, std::less<>> take_accelerate_flags(const LaunchSource& sou
 
 void take_trainer(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
   // ms-swift names the model by `model:`, and how it is tuned by words of its own.
-  const bool swift = has_key(source.text, "model:") && !has_key(source.text, "model_name_or_path:") &&
-                     (has_key(source.text, "tuner_type:") || has_key(source.text, "train_type:"));
+  const bool swift = keys.states("model") && !keys.states("model_name_or_path") &&
+                     (keys.states("tuner_type") || keys.states("train_type"));
   for (const Setting& setting : keys.all()) {
     set(all, swift ? renamed(kSwift, setting.key) : "args." + setting.key, setting);
     if (setting.key == "deepspeed" && !setting.value.empty() && follow) follow_deepspeed(source, setting, all);
   }
   const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
   set(all, std::string(kOwnArguments), "", keys.all().empty() ? none : keys.all().front());  // a line that has words
-  if (has_key(source.text, "finetuning_type:") || has_key(source.text, "cutoff_len:"))
+  if (keys.states("finetuning_type") || keys.states("cutoff_len"))
     set(all, "tool", "llama-factory", none);
   else if (swift)
     set(all, "tool", "ms-swift", none);
@@ -163,9 +163,7 @@ bool trains(const ShellCommand& command) {
   if (!open_rlhf_stage(command).empty()) return true;
   for (std::size_t i = 0; i < command.words.size(); ++i) {
     const std::string& word = command.words[i].text;
-    if (word.ends_with("swift/cli/sft.py") || word.starts_with("--per_device_train_batch_size") ||
-        word.starts_with("--per-device-train-batch-size"))
-      return true;
+    if (word.ends_with("swift/cli/sft.py") || names_micro_batch(word)) return true;
     if ((word == "swift" || word.ends_with("/swift")) && i + 1 < command.words.size()) {
       const std::string& verb = command.words[i + 1].text;
       if (verb == "sft" || verb == "pt") return true;
@@ -221,12 +219,16 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
   const bool swift = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
     return word.text == "swift" || word.text.ends_with("/swift") || word.text.ends_with("swift/cli/sft.py");
   });
+  const std::string_view stage = open_rlhf_stage(command);
   Settings flags;
   if (swift) take_swift_file(source, command, flags, all);
-  for (std::size_t i = 0; i < command.words.size(); ++i)
-    if (command.words[i].text.starts_with("--")) flags.add(flag_at(command, i, source.path));
-  if (const std::string_view stage = open_rlhf_stage(command); !stage.empty())
-    return take_open_rlhf(stage, flags, none, all);
+  for (std::size_t i = 0; i < command.words.size(); ++i) {
+    if (!command.words[i].text.starts_with("--")) continue;
+    Setting flag = flag_at(command, i, source.path);
+    if (stage.empty()) flag.key = without_section(flag.key);
+    flags.add(std::move(flag));
+  }
+  if (!stage.empty()) return take_open_rlhf(stage, flags, none, all);
   if (!swift) take_argument_file(source, command, flags, all);
   if (const Setting* named = flags.get("config_file")) follow_accelerate(source, *named, all, follow);
   const std::set<std::string, std::less<>> taken = take_accelerate_flags(source, flags, all, follow);
@@ -323,7 +325,7 @@ Kind kind_of(const LaunchSource& source) {
   const std::size_t start = text.find_first_not_of(" \t\r\n");
   if (start == std::string::npos) return Kind::None;
   if (is_shell(source)) {
-    const bool flags = has(text, "--per_device_train_batch_size") || has(text, "--per-device-train-batch-size");
+    const bool flags = mentions_micro_batch(text);
     const bool rlhf = has(text, "openrlhf.cli.train_");
     return flags || rlhf || has(text, "swift sft") || has(text, "swift pt") || has(text, "swift/cli/sft.py")
                ? Kind::Script
@@ -380,6 +382,7 @@ Result<Settings> settings_of(std::span<const LaunchSource> files) {
     if (kind == Kind::DeepSpeed)
       for (const Setting& setting : one->all()) set(all, "ds." + setting.key, setting);
   }
+  take_other_names(all);
   take_fsdp(files, all);
   take_model_section(all);
   return all;

@@ -52,6 +52,16 @@ void take_argument_file(const LaunchSource& source, const ShellCommand& command,
 /// `--accelerator_config '{"split_batches": true}'`: an object in one word, which a file states as a section. Whether
 /// the setting was one.
 [[nodiscard]] bool take_object(const Setting& setting, Settings& all);
+/// `config.training.max_length`: the Trainer's argument behind the sections of a program's configuration; any other key
+/// as it is.
+[[nodiscard]] std::string without_section(std::string_view key);
+/// Whether a word of a command, or a text one of whose words, is the flag by which the Trainer's commands are known.
+[[nodiscard]] bool names_micro_batch(std::string_view word);
+[[nodiscard]] bool mentions_micro_batch(std::string_view text);
+/// The Trainer's arguments under other names of programs around it, where its own are not stated.
+void take_other_names(Settings& all);
+/// The format that a program's own `--precision` names; nothing where it states none of the words that are known.
+[[nodiscard]] std::optional<Precision> precision_of_program(Settings& settings);
 /// Attention without a fused kernel, which keeps its scores.
 void read_attention(JobBuilder& builder);
 /// What TRL's `model_init_kwargs` says of the model as if it were alone, which it has no other key for.

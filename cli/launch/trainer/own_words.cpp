@@ -1,0 +1,82 @@
+// Words that programs around the Trainer have for its arguments: the same name behind the section of a configuration
+// (`--config.training.max_length 4096`, as tyro, simple-parsing and jsonargparse write it), and shorter names of one's
+// own (`--grad_accum_steps 4`). Tested by tests/launch/trainer_own_words_test.cpp.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/launch/trainer/hugging_face.hpp"
+#include "cli/launch/trainer/sources.hpp"
+#include "formulas/words.hpp"
+
+namespace plan::hugging_face {
+namespace {
+
+constexpr std::string_view kMicroBatch = "per_device_train_batch_size";
+
+/// The Trainer's arguments and TRL's that are counted with, which are no other tool's last word.
+constexpr auto kArguments = word_list([] {
+  return "per_device_train_batch_size gradient_accumulation_steps gradient_checkpointing model_name_or_path bf16 fp16 "
+         "max_length max_seq_length max_seq_len model_max_length cutoff_len max_prompt_length max_completion_length "
+         "num_generations deepspeed optim torch_dtype load_in_4bit load_in_8bit use_peft use_lora lora_enable lora_r "
+         "lora_rank lora_target_modules use_liger_kernel attn_implementation packing";
+});
+
+/// Other names of the Trainer's arguments, taken where the Trainer's own is not stated.
+constexpr Renamed kOthers[] = {
+    {"args.grad_accum_steps", "args.gradient_accumulation_steps"},
+    {"args.grad_accumulation_steps", "args.gradient_accumulation_steps"},
+    {"args.grad_acc_steps", "args.gradient_accumulation_steps"},
+    {"args.gradient_accumulation", "args.gradient_accumulation_steps"},
+    {"args.gradient_accumulate_steps", "args.gradient_accumulation_steps"},
+    {"args.accumulate_grad_batches", "args.gradient_accumulation_steps"},
+    {"args.total_max_len", "args.max_length"},
+};
+
+/// Is a section of the name about a model beside the trained one, or about what it answers?
+bool of_another_section(std::string_view sections) {
+  constexpr auto kSections = word_list([] { return "generation generate gen rollout sampling sampler critic infer"; });
+  for (std::size_t at = 0; at < sections.size();) {
+    const std::size_t end = std::min(sections.find('.', at), sections.size());
+    const std::string_view section = sections.substr(at, end - at);
+    if (of_another_model(fmt::format("args.{}_", section)) ||
+        std::find(std::begin(kSections), std::end(kSections), section) != std::end(kSections))
+      return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string without_section(std::string_view key) {
+  const std::size_t dot = key.rfind('.');
+  if (dot == std::string_view::npos) return std::string(key);
+  const std::string_view name = key.substr(dot + 1);
+  const bool argument = std::find(std::begin(kArguments), std::end(kArguments), name) != std::end(kArguments);
+  return std::string(argument && !of_another_section(key.substr(0, dot)) ? name : key);
+}
+
+bool names_micro_batch(std::string_view word) {
+  if (!word.starts_with("--")) return false;
+  std::string name(word.substr(2, word.find('=') == std::string_view::npos ? word.npos : word.find('=') - 2));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return without_section(name).starts_with(kMicroBatch);
+}
+
+bool mentions_micro_batch(std::string_view text) {
+  constexpr std::string_view kEnds = " \t\n\r=\"'`;";
+  for (std::size_t at = text.find("--"); at != text.npos; at = text.find("--", at + 2))
+    if (names_micro_batch(text.substr(at, text.find_first_of(kEnds, at) - at))) return true;
+  return false;
+}
+
+void take_other_names(Settings& all) {
+  for (const Renamed& row : kOthers) {
+    if (all.states(row.to) || !all.states(row.from)) continue;
+    const Setting stated = *all.get(row.from);
+    set(all, std::string(row.to), stated);
+  }
+}
+
+}  // namespace plan::hugging_face

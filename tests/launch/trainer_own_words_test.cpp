@@ -1,0 +1,194 @@
+// Words that programs around the Trainer have for its arguments: behind the sections of a configuration, under other
+// names, in a file of JSON or of YAML.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "small_files.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+namespace {
+
+/// What the files of two spellings have in common.
+void check_same(const LaunchJob& a, const LaunchJob& b) {
+  CHECK(a.model->name == b.model->name);
+  CHECK(a.training->task == b.training->task);
+  CHECK(a.training->lora.rank == b.training->lora.rank);
+  CHECK(a.training->seq == b.training->seq);
+  CHECK(a.training->precision == b.training->precision);
+  CHECK(a.training->global_batch == b.training->global_batch);
+  CHECK(a.training->stack.cross_entropy == b.training->stack.cross_entropy);
+  CHECK(a.fixed.micro_batch == b.fixed.micro_batch);
+  CHECK(a.fixed.recompute == b.fixed.recompute);
+}
+
+using Words = std::vector<std::pair<std::string, std::string>>;
+
+const Words kArguments = {{"model_name_or_path", "Qwen/Qwen2.5-7B"},
+                          {"per_device_train_batch_size", "2"},
+                          {"gradient_accumulation_steps", "4"},
+                          {"max_length", "3072"},
+                          {"bf16", "true"},
+                          {"gradient_checkpointing", "true"},
+                          {"use_peft", "true"},
+                          {"lora_r", "32"},
+                          {"use_liger_kernel", "true"}};
+
+std::string command(const Words& words, const std::string& section, const std::string& more = "") {
+  std::string out = "torchrun --nproc_per_node 8 train.py";
+  for (const auto& [key, value] : words) out += fmt::format(" --{}{} {}", section, key, value);
+  return out + " " + more + "\n";
+}
+
+}  // namespace
+
+TEST_CASE("an argument of the Trainer's behind the section of a configuration is that argument") {
+  const LaunchJob plain = job_of("plain.sh", command(kArguments, ""));
+  CHECK(plain.training->global_batch == 64);
+  for (const char* section : {"config.training.", "training.", "trainer.args.", "sft-config.", "model.llm."}) {
+    CAPTURE(section);
+    check_same(plain, job_of("dots.sh", command(kArguments, section)));
+    for (const auto& [key, value] : kArguments) {  // one of them behind a section, the others not
+      CAPTURE(key);
+      Words others;
+      for (const auto& word : kArguments)
+        if (word.first != key) others.push_back(word);
+      check_same(plain, job_of("one.sh", command(others, "", fmt::format("--{}{} {}", section, key, value))));
+    }
+  }
+}
+
+TEST_CASE("a section of another model, or of what it answers, says nothing of the trained one") {
+  const LaunchJob plain = job_of("plain.sh", command(kArguments, ""));
+  for (const char* section : {"reward.", "config.teacher.", "ref.model.", "generation.", "eval.", "rollout.vllm."}) {
+    CAPTURE(section);
+    for (const auto& [key, value] : Words{{"max_length", "99"}, {"lora_r", "4"}, {"model_name_or_path", "gpt2"}})
+      check_same(plain, job_of("o.sh", command(kArguments, "", fmt::format("--{}{} {}", section, key, value))));
+  }
+}
+
+TEST_CASE("other names of the Trainer's accumulation count where its own is not stated") {
+  Words words;
+  for (const auto& word : kArguments)
+    if (word.first != "gradient_accumulation_steps") words.push_back(word);
+  for (const char* name : {"grad_accum_steps", "grad_accumulation_steps", "grad_acc_steps", "gradient_accumulation",
+                           "gradient_accumulate_steps", "accumulate_grad_batches"})
+    for (const int steps : {1, 3, 8}) {
+      CAPTURE(name);
+      const std::string flag = fmt::format("--{} {}", name, steps);
+      CHECK(job_of("a.sh", command(words, "", flag)).training->global_batch == 16 * steps);
+      CHECK(job_of("b.sh", command(kArguments, "", flag)).training->global_batch == 64);
+    }
+}
+
+TEST_CASE("a length that cuts a question with its answer is the sequence's") {
+  const std::string flags = "--source_max_len 2048 --target_max_len 1024";
+  Words words;
+  for (const auto& word : kArguments)
+    if (word.first != "max_length") words.push_back(word);
+  CHECK(job_of("a.sh", command(words, "", flags)).training->seq == 3072);
+  const LaunchJob cut = job_of("b.sh", command(words, "", flags + " --total_max_len 2048"));
+  CHECK(cut.training->seq == 2048);
+  CHECK_FALSE(names(cut.unused, "max_len"));
+}
+
+TEST_CASE("a program's own word for the precision counts, and one that nobody knows is told") {
+  Words words;
+  for (const auto& word : kArguments)
+    if (word.first != "bf16") words.push_back(word);
+  const std::string chat = "--zero_stage 2";
+  for (const std::string& more : {std::string(), chat}) {
+    CAPTURE(more);
+    const auto read = [&](const std::string& word) {
+      return job_of("p.sh", command(words, "", more + " --precision " + word));
+    };
+    for (const char* word : {"bf16", "bfloat16", "bf16-mixed"})
+      CHECK(read(word).training->precision == Precision::Bf16);
+    for (const char* word : {"fp16", "16-mixed"}) CHECK(read(word).training->precision == Precision::Fp16);
+    CHECK(read("fp32").training->precision == Precision::Fp32);
+    CHECK_FALSE(names(read("bf16").unused, "precision"));
+    CHECK(names(read("int7").unused, "precision"));
+  }
+  // DeepSpeed-Chat's own word goes before it.
+  CHECK(job_of("d.sh", command(words, "", chat + " --dtype bf16 --precision fp16")).training->precision ==
+        Precision::Bf16);
+}
+
+TEST_CASE("a file of arguments says the same in JSON and in YAML, whose tool is known by its words") {
+  const std::vector<Words> tools = {{{"model_name_or_path", "Qwen/Qwen2.5-7B"},
+                                     {"stage", "sft"},
+                                     {"finetuning_type", "lora"},
+                                     {"cutoff_len", "4096"},
+                                     {"per_device_train_batch_size", "2"}},
+                                    {{"model", "Qwen/Qwen2.5-7B"},
+                                     {"train_type", "lora"},
+                                     {"max_length", "4096"},
+                                     {"torch_dtype", "float16"},
+                                     {"per_device_train_batch_size", "2"}}};
+  for (const Words& tool : tools) {
+    std::string yaml, json = "{";
+    for (const auto& [key, value] : tool) {
+      yaml += fmt::format("{}: {}\n", key, value);
+      const bool number = value.find_first_not_of("0123456789") == std::string::npos;
+      json += fmt::format("{}\"{}\": {}", json == "{" ? "" : ", ", key, number ? value : fmt::format("\"{}\"", value));
+    }
+    CAPTURE(yaml);
+    const LaunchJob a = job_of("a.yaml", yaml, on(8)), b = job_of("b.json", json + "}", on(8));
+    check_same(a, b);
+    CHECK(a.fixed.recompute->kind == RecomputeKind::Full);
+    CHECK(a.training->task == Task::Lora);
+    CHECK(a.unused.size() == b.unused.size());
+  }
+}
+
+TEST_CASE("ms-swift's file that asks for several answers has them behind its prompts, also without the algorithm") {
+  const std::string base =
+      "model: Qwen/Qwen2.5-7B\ntrain_type: full\nmax_length: 2048\nper_device_train_batch_size: 1\n";
+  CHECK(job_of("s.yaml", base, on(8)).training->seq == 2048);
+  for (const char* more : {"rlhf_type: grpo\n", "num_generations: 8\n", ""}) {
+    CAPTURE(more);
+    CHECK(job_of("g.yaml", base + more + "max_completion_length: 4096\n", on(8)).training->seq == 6144);
+  }
+  CHECK(job_of("d.yaml", base + "rlhf_type: dpo\nmax_completion_length: 4096\n", on(8)).training->seq == 2048);
+}
+
+TEST_CASE("each tool's word for the fused output layer is counted") {
+  Words words;
+  for (const auto& word : kArguments)
+    if (word.first != "use_liger_kernel") words.push_back(word);
+  CHECK(job_of("n.sh", command(words, "")).training->stack.cross_entropy != CrossEntropy::Chunked);
+  for (const char* word : {"use_liger", "use_liger_kernel", "use_liger_loss"}) {
+    CAPTURE(word);
+    CHECK(job_of("y.sh", command(words, "", fmt::format("--{} True", word))).training->stack.cross_entropy ==
+          CrossEntropy::Chunked);
+    CHECK(job_of("f.sh", command(words, "", fmt::format("--{} False", word))).training->stack.cross_entropy !=
+          CrossEntropy::Chunked);
+  }
+}
+
+TEST_CASE("torchtune's names of models have a dot in the version or in the size") {
+  for (const auto& [name, preset] :
+       {std::pair{"llama3_1.llama3_1_8b", "llama3-8b"}, std::pair{"llama3_2.lora_llama3_2_1b", "llama3.2-1b"},
+        std::pair{"qwen2_5.qwen2_5_7b_instruct", "qwen2.5-7b"}, std::pair{"qwen2_5.lora_qwen2_5_1_5b", "qwen2.5-1.5b"},
+        std::pair{"qwen2_5.qwen2_5_0_5b", "qwen2.5-0.5b"}, std::pair{"qwen2.qwen2_1_5b", "qwen2.5-1.5b"},
+        std::pair{"qwen3.qwen3_0_6b_instruct", "qwen3-0.6b"}, std::pair{"qwen3.lora_qwen3_1_7b_base", "qwen3-1.7b"},
+        std::pair{"gemma2.gemma2_9b", "gemma2-9b"}}) {
+    CAPTURE(name);
+    const LaunchJob job = job_of(
+        "t.yaml",
+        fmt::format("tokenizer:\n  max_seq_len: 2048\nmodel:\n  _component_: torchtune.models.{}\nbatch_size: 2\n"
+                    "dtype: bf16\noptimizer:\n  _component_: torch.optim.AdamW\n",
+                    name),
+        on(8));
+    REQUIRE(job.model);
+    CHECK(job.model->name == preset);
+  }
+}
+
+}  // namespace plan
