@@ -80,6 +80,17 @@ TEST_CASE("micro-batches that are packed by tokens hold as many sequences of ful
   CHECK(micro(kMicro + actor + "use_dynamic_bsz=False " + kTokens + "16384") == 2);
 }
 
+TEST_CASE("a format of weights that verl does not have is refused, and its own are counted") {
+  const std::string key = "actor_rollout_ref.actor.fsdp_config.model_dtype=";
+  const auto text = [&](const std::string& word) {
+    return verl_script("verl.trainer.main_ppo", word.empty() ? kMicro : kMicro + key + word);
+  };
+  const auto master = [&](const std::string& word) { return job_of("w.sh", text(word)).training->master_bytes; };
+  for (const char* word : {"bf16", "bfloat16"}) CHECK(master(word) != master(""));
+  for (const char* word : {"fp32", "float32", "null"}) CHECK(master(word) == master(""));
+  for (const char* word : {"nonsense", "int8"}) CHECK(error_of("b.sh", text(word)) == "wrong_value");
+}
+
 TEST_CASE("verl's later trainer for fine-tuning packs unless that is off, and its earlier one where it is on") {
   const auto micro = [](const std::string& program, const std::string& more) {
     return job_of("s.sh",

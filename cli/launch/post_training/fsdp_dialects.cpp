@@ -211,6 +211,8 @@ void read_states(JobBuilder& builder, const FsdpDialect& dialect) {
   const std::string word = weights.empty() ? "" : lowered(settings.text(weights).value_or(""));
   if (word == "bf16" || word == "bfloat16" || word == "fp16" || word == "float16")
     native_trainers::pure_bf16(builder.training);
+  else if (!word.empty() && word != "fp32" && word != "float32" && word != "null" && word.find('$') == word.npos)
+    settings.refuse(*settings.get(weights), "fp32, bf16 or fp16");
 }
 
 /// Which linears get adapters, what attention and the output layer run, and what is counted in one way only.

@@ -42,6 +42,10 @@ void read_machines(JobBuilder& builder) {
 }
 
 void read_accelerate_switches(JobBuilder& builder) {
+  // The launcher stops at such a number, whatever GPUs it is shown.
+  constexpr std::string_view kProcesses = "args.num_processes";
+  if (builder.settings.text(kProcesses).value_or("$").find_first_of("$`") == std::string::npos)
+    (void)builder.degree(kProcesses, 1);
   for (const CountedAs& row : kWeighing) tell_counted_as(builder, row);
   if (builder.settings.text("acc.distributed_type").value_or("") != "FSDP") return;
   for (const CountedAs& row : kSharding) tell_counted_as(builder, row);

@@ -67,6 +67,9 @@ struct TrainerTool {
 };
 [[nodiscard]] const TrainerTool& tool_of(Settings& settings);
 
+/// A switch of a program's own, by the words that argument parsers take; another word is a mistake. Nothing: it is not
+/// stated, or says nothing.
+[[nodiscard]] std::optional<bool> switch_of(Settings& settings, std::string_view key);
 /// Full fine-tuning or adapters, their rank and modules, and what of fine-tuning is not modelled.
 void read_tuning(JobBuilder& builder);
 /// What the model has beside the language model, and whether that itself is frozen.

@@ -58,13 +58,23 @@ void tell_models_beside(JobBuilder& builder) {
 void tell_frozen(JobBuilder& builder) {
   constexpr std::string_view kParts = "args.mm_tunable_parts", kText = "frozen weights are counted as trained";
   for (const PartSwitch& row : kSwitches)
-    if (const std::string word = lowered(builder.settings.text(row.key).value_or("")); is_switch(word))
-      if ((word == "true" || word == "1") == row.frozen) return builder.unused(row.key, std::string(kText));
+    if (switch_of(builder.settings, row.key) == row.frozen) return builder.unused(row.key, std::string(kText));
   const std::string parts = builder.settings.text(kParts).value_or("");
   if (!parts.empty() && parts.find("language_model") == std::string::npos) builder.unused(kParts, std::string(kText));
 }
 
 }  // namespace
+
+std::optional<bool> switch_of(Settings& settings, std::string_view key) {
+  const std::string word = lowered(settings.text(key).value_or(""));
+  if (word.empty() || word == "none" || word == "null") return std::nullopt;
+  for (const std::string_view yes : {"true", "1", "yes", "on", "t", "y"})
+    if (word == yes) return true;
+  for (const std::string_view no : {"false", "0", "no", "off", "f", "n"})
+    if (word == no) return false;
+  settings.refuse(*settings.get(key), "true or false");
+  return std::nullopt;
+}
 
 bool of_another_model(std::string_view key) {
   constexpr std::string_view kArguments = "args.";

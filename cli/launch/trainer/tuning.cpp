@@ -254,8 +254,7 @@ void tell_eight_bits(JobBuilder& builder) {
 /// Key that loads the weights in 4 bits, under the names of the tools or one of a program's own: `--use_4bit`.
 std::string four_bits(Settings& settings) {
   constexpr std::string_view kLoad = "args.load_in_4bit";
-  if (settings.states(kLoad))
-    return lowered(settings.text(kLoad).value_or("false")) != "false" ? std::string(kLoad) : "";
+  if (settings.states(kLoad)) return switch_of(settings, kLoad).value_or(false) ? std::string(kLoad) : "";
   for (const char* key : kBits)
     if (const std::optional<std::string> word = settings.text(key);
         word && (*word == "4" || lowered(*word) == "true" || lowered(*word) == "4bit" || lowered(*word) == "nf4"))
