@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "planner/evaluate.hpp"
-#include "planner/fewer_gpus.hpp"
 #include "planner/host_memory.hpp"
 #include "planner/plainness.hpp"
 #include "planner/problem/axes.hpp"
@@ -42,21 +41,6 @@ bool answers_better(const RunnableSearch& a, const RunnableSearch& b) {
   if (left != right || left == Ready::Nothing) return left > right;
   return better(a.problem.objective, a.result.ranking.best().front(), b.result.ranking.best().front());
 }
-
-/// Does what fits for certain fill the GPUs' memory and reach less than that MFU? A framework that holds less, or the
-/// host, may be many times as fast.
-bool cramped(const RunnableSearch& found, double mfu) {
-  constexpr double kRoomy = 0.5;  // of the memory
-  const Problem& problem = found.problem;
-  if (!certain(found.result) || problem.objective != Objective::StepTime) return false;
-  const Candidate& best = found.result.ranking.best().front();
-  return best.score.peak > kRoomy * RealBytes(problem.cluster.gpu.memory) &&
-         estimate(problem, best).mfu.model_causal < mfu;
-}
-
-constexpr double kHardlyBusy = 0.2;       ///< MFU below which another framework may be much faster
-constexpr double kNearlyAsBusy = 0.85;    ///< fewer may still train faster: deep pipelines wait longer
-constexpr std::size_t kFewerNumbers = 3;  ///< of GPUs, tried where all of them cannot be kept busy
 
 }  // namespace
 
@@ -110,8 +94,6 @@ RunnableSearch find_as_stated(const Problem& problem, const Extent& extent) {
 
 namespace {
 
-Seconds fastest_step(const RunnableSearch& found) { return found.result.ranking.best().front().score.step_time; }
-
 /// What the host would have to hold up before it is worth less than layouts that leave nothing there: the host's own
 /// time to step an optimizer has no law here, and is well below half of a step that starves the GPUs.
 constexpr double kWorthTheHost = 2;
@@ -138,7 +120,9 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
   first.if_any |= offloads;
   RunnableSearch found = find_as_stated(on_gpus(problem), first);
   const bool answered = certain(found.result) && !found.nothing_runs;
-  if (!offloads || found.result.stats.legal == 0 || (answered && !cramped(found, kStarvedMfu))) return found;
+  // What is slower than was asked for is not counted: there may be legal layouts then.
+  const bool illegal = found.result.stats.legal == 0 && extent.slowest == Seconds::infinity();
+  if (!offloads || illegal || (answered && !cramped(found, kStarvedMfu))) return found;
   const Seconds slowest = answered ? fastest_step(found) / kWorthTheHost : Seconds::infinity();
   RunnableSearch offloaded = find_offloaded(problem, extent, slowest);
   const std::int64_t judged = found.judged + offloaded.judged;
@@ -161,130 +145,21 @@ RunnableSearch find_faster(const Problem& asked, Seconds slowest, std::int64_t f
   return other;
 }
 
-namespace {
+Seconds fastest_step(const RunnableSearch& found) { return found.result.ranking.best().front().score.step_time; }
 
-/// Of each number of GPUs the fastest step alone is asked for, until it is known which number to use.
-constexpr Extent kFirst{.best_alone = true};
-
-Problem with_best_alone(const Problem& problem, int gpus) {
-  Problem one = problem;
-  one.gpus = gpus, one.top = 1, one.pareto = false;
-  return one;
+bool cramped(const RunnableSearch& found, double mfu) {
+  constexpr double kRoomy = 0.5;  // of the memory
+  const Problem& problem = found.problem;
+  if (!certain(found.result) || problem.objective != Objective::StepTime) return false;
+  const Candidate& best = found.result.ranking.best().front();
+  return best.score.peak > kRoomy * RealBytes(problem.cluster.gpu.memory) &&
+         estimate(problem, best).mfu.model_causal < mfu;
 }
-
-/// The answer on fewer GPUs, with what all of them had.
-RunnableSearch on_fewer(RunnableSearch found, const RunnableSearch& all) {
-  found.all_ready = ready(all);
-  found.all_gpus = all.result.ranking.best().empty() ? Seconds() : fastest_step(all);
-  return found;
-}
-
-/// Of a number of GPUs of which no framework uses all, a half, a quarter and so on, of which the fastest counts, and of
-/// those as fast but for what plainness is worth the largest: a batch that has no sequence for each GPU is what keeps
-/// frameworks that know data parallelism alone from it. 0: none of them runs.
-int half_that_runs(const Problem& problem) {
-  int best = 0;
-  Seconds slowest = Seconds::infinity();
-  for (int gpus = problem.gpus; gpus % 2 == 0;) {
-    gpus /= 2;
-    const RunnableSearch half =
-        find_runnable(with_best_alone(problem, gpus), {.best_alone = true, .certain = true, .if_any = true});
-    if (ready(half) != Ready::Yes) {
-      if (best > 0) break;  // the rest holds less still
-      continue;
-    }
-    if (!(fastest_step(half) < slowest)) continue;
-    best = gpus, slowest = fastest_step(half) / (1 + kPriceOfPlainness);
-  }
-  return best;
-}
-
-/// Of a number of GPUs that divides well but is too large for the batch: the same on half of them, and half again, as
-/// long as each half is faster by more than plainness is worth.
-RunnableSearch find_on_halves(const Problem& problem, RunnableSearch found) {
-  Problem chosen = problem;
-  if (found.nothing_runs) {
-    chosen.gpus = half_that_runs(problem);
-    return chosen.gpus == 0 ? found : on_fewer(find_on_halves(chosen, find_runnable(chosen)), found);
-  }
-  if (ready(found) != Ready::Yes) return found;
-  const Candidate& fastest = found.result.ranking.best().front();
-  if (estimate(found.problem, fastest).mfu.model_causal >= kStarvedMfu) return found;
-  Seconds slowest = fastest_step(found) / (1 + kPriceOfPlainness);
-  int gpus = problem.gpus;
-  while (gpus % 2 == 0) {
-    const RunnableSearch other = find_faster(with_best_alone(problem, gpus / 2), slowest);
-    if (other.result.ranking.best().empty()) break;
-    gpus /= 2, slowest = fastest_step(other) / (1 + kPriceOfPlainness);
-  }
-  if (gpus == problem.gpus) return found;
-  chosen.gpus = gpus;
-  return on_fewer(find_runnable(chosen), found);
-}
-
-/// A number of GPUs to use, with all that was found or the fastest step alone.
-struct FewerGpus {
-  RunnableSearch found{};
-  bool whole = false;
-};
-
-/// Of a few numbers that may keep more GPUs busy than all that there are, the one that answers best: fewer GPUs have to
-/// be faster by more than plainness is worth, unless what all of them have could not be started. `tried` are numbers
-/// that are known not to answer better; those that are tried now join them.
-FewerGpus find_busier(const Problem& problem, const RunnableSearch& all, std::vector<int>& tried) {
-  FewerGpus best{all};
-  const double busy = ready(all) == Ready::Yes ? kNearlyAsBusy * busy_gpus(problem, problem.gpus) : 0;
-  for (const int gpus : fewer_but_busier(problem, busy, kFewerNumbers)) {
-    if (std::find(tried.begin(), tried.end(), gpus) != tried.end()) continue;
-    tried.push_back(gpus);
-    const Ready before = ready(best.found);
-    // What no number divides better than is most often the one to use: a look at its fastest step alone would come
-    // on top.
-    const bool likely = before == Ready::Nothing && divides_well(problem, gpus);
-    Problem fewer = likely ? problem : with_best_alone(problem, gpus);
-    fewer.gpus = gpus;
-    // More GPUs than the best so far uses have to be faster at all, fewer by more than plainness is worth.
-    const double worth = gpus > best.found.problem.gpus ? 0 : kPriceOfPlainness;
-    const Seconds slowest = before == Ready::Nothing ? Seconds::infinity() : fastest_step(best.found) / (1 + worth);
-    RunnableSearch other = before == Ready::Yes ? find_faster(fewer, slowest)
-                                                : find_runnable(fewer, likely ? Extent{.if_any = true} : kFirst);
-    const Ready now = ready(other);
-    // GPUs are left idle for what starts for certain, or where there is no other answer.
-    const bool readier = now > before && (now == Ready::Yes || before == Ready::Nothing);
-    const bool faster = now == before && now != Ready::Nothing && fastest_step(other) < slowest;
-    if (readier || faster) best = {std::move(other), likely};
-  }
-  return best;
-}
-
-/// The answer on that many GPUs, or on fewer. `first`: the fastest step on all of them, where that is known already;
-/// `tried` as above.
-RunnableSearch find_from(const Problem& problem, std::optional<RunnableSearch> first, std::vector<int> tried) {
-  if (divides_well(problem, problem.gpus)) return find_on_halves(problem, find_runnable(problem));
-  if (!first) first = find_runnable(with_best_alone(problem, problem.gpus), kFirst);
-  // A word that does not suit is reported. Too big for a number that divides badly may fit fewer that divide well.
-  if (ready(*first) == Ready::Nothing && !fixed_words(problem.fixed).empty()) return *std::move(first);
-  FewerGpus best = find_busier(problem, *first, tried);
-  if (ready(best.found) == Ready::Nothing) return *std::move(first);
-  Problem chosen = problem;
-  chosen.gpus = best.found.problem.gpus;
-  if (chosen.gpus == problem.gpus) return find_runnable(problem);
-  // Who asks for the number that is used gets the same answer: it may be bettered by a smaller one as this was.
-  if (best.whole) return on_fewer(find_on_halves(chosen, std::move(best.found)), *first);
-  return on_fewer(find_from(chosen, std::move(best.found), std::move(tried)), *first);
-}
-
-}  // namespace
 
 Ready ready(const RunnableSearch& found) {
   if (found.result.ranking.best().empty()) return Ready::Nothing;
   if (found.nothing_runs) return found.result.at_risk ? Ready::PaperAtRisk : Ready::Paper;
   return found.result.at_risk ? Ready::AtRisk : Ready::Yes;
-}
-
-RunnableSearch find_on_at_most(const Problem& problem) {
-  if (problem.objective == Objective::Memory) return find_runnable(problem);
-  return find_from(problem, std::nullopt, {});
 }
 
 std::vector<RunsOn> frameworks_that_run(const Problem& problem, const Layout& layout) {

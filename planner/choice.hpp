@@ -24,6 +24,15 @@ struct RunnableSearch {
 
 [[nodiscard]] Ready ready(const RunnableSearch& found);
 
+/// Step of the first of the ranking, which must not be empty.
+[[nodiscard]] Seconds fastest_step(const RunnableSearch& found);
+
+/// MFU below which another framework may be much faster.
+inline constexpr double kHardlyBusy = 0.2;
+/// Does what fits for certain fill the GPUs' memory and reach less than that MFU? A framework that holds less, or the
+/// host, may be many times as fast.
+[[nodiscard]] bool cramped(const RunnableSearch& found, double mfu);
+
 /// Searches. Where none of the frameworks whose software the figures are of runs a layout that fits for certain, or
 /// only what fills the memory and starves the GPUs, each of the others is asked with its own software, and the fastest
 /// answer counts; last comes what nothing runs. What leaves states or activations to the hosts counts where nothing
@@ -36,8 +45,8 @@ struct RunnableSearch {
 [[nodiscard]] RunnableSearch find_faster(const Problem& problem, Seconds slowest,
                                          std::int64_t families = Extent{}.families);
 
-/// The same, on fewer GPUs where those train faster by more than kPriceOfPlainness, or where all of them have no answer
-/// that can be started and fewer have. Asked for the number that it uses it answers the same.
+/// find_runnable(), on fewer GPUs where those train faster by more than kPriceOfPlainness, or where all of them have no
+/// answer that can be started and fewer have. Asked for the number that it uses it answers the same.
 [[nodiscard]] RunnableSearch find_on_at_most(const Problem& problem);
 
 /// Frameworks of the whole list that run a layout: their rules hold, and under their own software it fits.

@@ -4,6 +4,7 @@
 #include "planner/fewer_gpus.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <numeric>
 
@@ -19,7 +20,11 @@ std::int64_t left_to_stages(const Problem& problem, std::int64_t gpus) {
   return gpus;
 }
 
-constexpr int kSeveral = 4;  // nodes: fewer are cut
+constexpr int kSeveral = 4;           // nodes: fewer are cut
+constexpr int kNearNumbers = 64;      // looked at for one that the batch divides
+constexpr int kMany = 64;             // nodes: one of them cut is not worth a search
+constexpr std::size_t kCut = 2;       // numbers that cut a node, where whole nodes keep fewer GPUs busy
+constexpr std::size_t kMostTwos = 3;  // numbers that more twos divide
 
 }  // namespace
 
@@ -43,30 +48,64 @@ bool divides_well(const Problem& problem, int gpus) {
   return left == 1;
 }
 
-std::vector<int> fewer_but_busier(const Problem& problem, double busy, std::size_t most) {
-  struct Busy {
-    int gpus = 0;
-    double busy = 0;
-  };
-  if (divides_well(problem, problem.gpus)) return {};
-  const int node = std::max(1, problem.cluster.gpus_per_node), unit = problem.gpus >= kSeveral * node ? node : 1;
-  const int first = (problem.gpus - 1) / unit * unit;
-  std::vector<int> numbers;
-  int well = first;
-  while (well > 0 && !divides_well(problem, well)) well -= unit;
-  if (well > 0) numbers.push_back(well);
-  std::vector<Busy> best;  // in order
-  for (int gpus = first; gpus > 0 && numbers.size() < most; gpus -= unit) {
-    const bool full = best.size() + numbers.size() == most;
-    const double least = full ? best.back().busy : busy;
-    if (gpus <= least) break;  // no more than that many can be busy
+namespace {
+
+/// A number of GPUs, and how many of them are busy.
+struct Busy {
+  int gpus = 0;
+  double busy = 0;
+};
+
+/// Of the multiples of `unit` below the problem's number, those that keep more than `least` busy, at most `most`, the
+/// most busy first and of equals the largest.
+std::vector<Busy> busiest(const Problem& problem, int unit, double least, std::size_t most) {
+  std::vector<Busy> best;
+  for (int gpus = (problem.gpus - 1) / unit * unit; gpus > least; gpus -= unit) {  // no more than that many can be busy
     const double these = busy_gpus(problem, gpus);
-    if (these <= least || std::find(numbers.begin(), numbers.end(), gpus) != numbers.end()) continue;
+    if (these <= least) continue;
     const auto place = std::find_if(best.begin(), best.end(), [&](const Busy& other) { return these > other.busy; });
     best.insert(place, {gpus, these});
-    if (full) best.pop_back();
+    if (best.size() > most) best.pop_back();
+    if (best.size() == most) least = best.back().busy;
   }
-  for (const Busy& each : best) numbers.push_back(each.gpus);
+  return best;
+}
+
+}  // namespace
+
+std::vector<int> fewer_but_busier(const Problem& problem, double busy, std::size_t most) {
+  if (divides_well(problem, problem.gpus)) return {};
+  const int node = std::max(1, problem.cluster.gpus_per_node), unit = problem.gpus >= kSeveral * node ? node : 1;
+  std::vector<int> numbers;
+  const auto add = [&](int gpus) {
+    if (std::find(numbers.begin(), numbers.end(), gpus) == numbers.end()) numbers.push_back(gpus);
+  };
+  int well = (problem.gpus - 1) / unit * unit;
+  while (well > 0 && !divides_well(problem, well)) well -= unit;
+  if (well > 0) add(well);
+  double whole = busy;  // of the busiest number of whole nodes
+  for (const Busy& each : busiest(problem, unit, busy, most)) add(each.gpus), whole = std::max(whole, each.busy);
+  if (unit > 1 && problem.gpus < kMany * node)
+    for (const Busy& each : busiest(problem, 1, whole, kCut)) add(each.gpus);
+  return numbers;
+}
+
+int fewer_with_most_replicas(const Problem& problem) {
+  const int node = std::max(1, problem.cluster.gpus_per_node), unit = problem.gpus >= kSeveral * node ? node : 1;
+  int best = 0;
+  std::int64_t most = 0;
+  for (int i = 0, gpus = (problem.gpus - 1) / unit * unit; i < kNearNumbers && gpus > 0; ++i, gpus -= unit)
+    if (const std::int64_t replicas = std::gcd(std::int64_t{gpus}, problem.training.global_batch); replicas > most)
+      best = gpus, most = replicas;
+  return best;
+}
+
+std::vector<int> fewer_with_more_twos(const Problem& problem) {
+  std::vector<int> numbers;
+  const auto gpus = static_cast<unsigned>(std::max(1, problem.gpus));
+  for (unsigned twos = std::bit_floor(gpus); twos > 1 && gpus % twos != 0 && numbers.size() < kMostTwos; twos /= 2)
+    if (const int number = static_cast<int>(gpus / twos * twos); numbers.empty() || numbers.back() != number)
+      numbers.push_back(number);
   return numbers;
 }
 

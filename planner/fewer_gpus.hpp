@@ -14,9 +14,18 @@ namespace plan {
 /// Does a number of GPUs divide into replicas that divide the batch, times a power of two that the other axes share?
 [[nodiscard]] bool divides_well(const Problem& problem, int gpus);
 
-/// Numbers of GPUs below the problem's that may train faster, at most `most`: the largest that divides well, if the
-/// problem's does not, and those that keep more than `busy` of them busy, the most busy first; none if it does. Whole
-/// nodes where a job takes several.
+/// Numbers of GPUs below the problem's that may train faster: the largest that divides well, if the problem's does not,
+/// and at most `most` that keep more than `busy` of them busy, the most busy first; none if it does. Whole nodes where
+/// a job takes several, and behind them, unless it takes many, two that cut a node and keep more busy than any of
+/// those.
 [[nodiscard]] std::vector<int> fewer_but_busier(const Problem& problem, double busy, std::size_t most);
+
+/// Of the numbers just below the problem's, whole nodes where a job takes several, the one that splits into the most
+/// replicas that divide the batch; 0 if there is none.
+[[nodiscard]] int fewer_with_most_replicas(const Problem& problem);
+
+/// Numbers of GPUs below the problem's that a larger power of two divides, the largest power first: states that do not
+/// fit an odd number of GPUs may be split among those.
+[[nodiscard]] std::vector<int> fewer_with_more_twos(const Problem& problem);
 
 }  // namespace plan

@@ -7,9 +7,11 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <tuple>
 
 #include "oracle/random_problem.hpp"
 #include "planner/choice.hpp"
+#include "planner/host_memory.hpp"
 #include "planner/plan.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/uncertainty.hpp"
@@ -78,6 +80,97 @@ TEST_CASE("40 of 296 GPUs stay idle where all of them would train slower, and th
   REQUIRE(fewer.has_value());
   CHECK(fewer->idle_gpus == 0);
   CHECK(plan->fastest->step_time <= 1.03 * fewer->fastest->step_time);
+}
+
+TEST_CASE("fewer GPUs answer better with the host's memory and with other frameworks, too") {
+  std::mt19937 random(20261201);
+  int host = 0, others = 0;
+  for (int i = 0; i < oracle::rounds(25); ++i) {
+    Problem problem = free_problem(random);
+    problem.cluster.gpus_per_node = 4, problem.cluster.tiers.front().size = 4;
+    problem.cluster.gpu.host_link = BytesPerSecond(55e9);
+    problem.cluster.gpu.memory = round_bytes((1 + static_cast<double>(random() % 16)) * kGiB);
+    problem.free_switches = kSwitchGraphs | kSwitchOptimizer | kSwitchActivations;
+    problem.framework = i % 2 == 0 ? Framework::Megatron : Framework::Any;
+    if (problem.framework == Framework::Any)
+      problem.training.stack = stack_on(framework_row(Framework::Any), problem.cluster.gpu);
+    problem.training.global_batch = 1 << (3 + random() % 4);
+    RunnableSearch best;
+    for (int gpus = 9; gpus <= 19; ++gpus) {
+      const RunnableSearch alone = find_runnable(on(problem, gpus));
+      if (ready(alone) == Ready::Yes && (ready(best) != Ready::Yes || fastest(alone.result) < fastest(best.result)))
+        best = alone;
+      if (ready(best) != Ready::Yes) continue;
+      CAPTURE(i);
+      CAPTURE(gpus);
+      const RunnableSearch found = find_on_at_most(on(problem, gpus));
+      CHECK(ready(found) == Ready::Yes);
+      CHECK(fastest(found.result) <= 1.1 * fastest(best.result));
+      if (found.problem.gpus == gpus) continue;
+      host += (found.result.recommended->switched & kHostSwitches) != 0;
+      others += found.problem.framework != problem.framework;
+    }
+  }
+  CHECK(host >= oracle::at_least(2));
+  CHECK(others >= oracle::at_least(1));
+}
+
+TEST_CASE("several nodes are cut where whole ones leave more GPUs waiting") {
+  for (const auto& [layers, all, used] : {std::tuple(62, 55, 52), {62, 53, 52}}) {
+    const int depth = layers, gpus = all;
+    Problem problem;
+    problem.model = oracle::dense_model(depth, 4096, 32, 8, 14336, 128256);
+    problem.cluster = oracle::plain_cluster();
+    problem.training.seq = 8192, problem.training.global_batch = 1024;
+    CAPTURE(depth);
+    CHECK(find_on_at_most(on(problem, gpus)).problem.gpus == used);
+  }
+}
+
+TEST_CASE("numbers that more twos divide are the largest of each power") {
+  Problem problem;
+  for (int gpus = 1; gpus <= 300; ++gpus) {
+    problem.gpus = gpus;
+    std::vector<int> expected;
+    for (int twos = 256; twos > 1; twos /= 2) {
+      if (gpus % twos == 0) break;
+      const int number = gpus / twos * twos;
+      if (number > 0 && std::ranges::count(expected, number) == 0 && expected.size() < 3) expected.push_back(number);
+    }
+    CAPTURE(gpus);
+    CHECK(fewer_with_more_twos(problem) == expected);
+  }
+}
+
+TEST_CASE("where the batch divides no layout of all GPUs, a few idle and not most of them") {
+  Problem problem;
+  problem.model = oracle::dense_model(30, 4096, 32, 8, 14336, 128256);
+  problem.cluster = oracle::plain_cluster();
+  problem.training.seq = 8192, problem.training.global_batch = 2047;  // 23 * 89
+  problem.gpus = 16384;
+  CHECK(fewer_with_most_replicas(problem) == 16376);
+  const RunnableSearch found = find_on_at_most(problem);
+  CHECK(ready(found) == Ready::Yes);
+  CHECK(found.problem.gpus == 16376);
+}
+
+TEST_CASE("a named framework that runs nothing on all GPUs is given half of them, and half again") {
+  std::mt19937 random(20261202);
+  int halved = 0;
+  for (int i = 0; i < oracle::rounds(20); ++i) {
+    Problem problem = free_problem(random);
+    problem.framework = Framework::DeepSpeed;
+    problem.training.stack = stack_on(framework_row(Framework::DeepSpeed), problem.cluster.gpu);
+    problem.training.global_batch = 1 << (random() % 3);
+    problem.gpus = 1 << (8 + random() % 6);
+    bool runs = false;
+    for (int gpus = problem.gpus; gpus > 0; gpus /= 2) runs |= ready(find_runnable(on(problem, gpus))) == Ready::Yes;
+    const RunnableSearch found = find_on_at_most(problem);
+    CAPTURE(i);
+    CHECK((ready(found) == Ready::Yes) == runs);
+    halved += found.problem.gpus < problem.gpus;
+  }
+  CHECK(halved >= oracle::at_least(5));
 }
 
 TEST_CASE("nothing is looked for where all GPUs can be busy") {
@@ -161,19 +254,26 @@ TEST_CASE("numbers of GPUs that are busier are all weighed: against every number
     const double busy = round % 3 == 0 ? 0 : 0.7 * problem.gpus;
     const std::size_t most = 1 + random() % 4;
     CAPTURE(problem.gpus);
-    std::vector<int> expected, others;
+    CAPTURE(problem.cluster.gpus_per_node);
+    std::vector<int> expected;
     if (!divides_well(problem, problem.gpus)) {
-      const int node = problem.cluster.gpus_per_node;
-      for (int gpus = problem.gpus - 1; gpus > 0; --gpus) {
-        if (problem.gpus >= 4 * node && gpus % node != 0) continue;
-        if (expected.empty() && divides_well(problem, gpus))
-          expected.push_back(gpus);
-        else if (busy_gpus(problem, gpus) > busy)
-          others.push_back(gpus);
-      }
-      std::ranges::stable_sort(others, std::greater{}, [&](int gpus) { return busy_gpus(problem, gpus); });
-      for (const int gpus : others)
-        if (expected.size() < most) expected.push_back(gpus);
+      const int node = problem.cluster.gpus_per_node, unit = problem.gpus >= 4 * node ? node : 1;
+      for (int gpus = problem.gpus - 1; gpus > 0 && expected.empty(); --gpus)
+        if (gpus % unit == 0 && divides_well(problem, gpus)) expected.push_back(gpus);
+      double whole = busy;
+      const auto add = [&](int multiple, double least, std::size_t so_many) {
+        std::vector<int> others;
+        for (int gpus = problem.gpus - 1; gpus > 0; --gpus)
+          if (gpus % multiple == 0 && busy_gpus(problem, gpus) > least) others.push_back(gpus);
+        std::ranges::stable_sort(others, std::greater{}, [&](int gpus) { return busy_gpus(problem, gpus); });
+        if (others.size() > so_many) others.resize(so_many);
+        for (const int gpus : others) {
+          whole = std::max(whole, busy_gpus(problem, gpus));
+          if (std::ranges::count(expected, gpus) == 0) expected.push_back(gpus);
+        }
+      };
+      add(unit, busy, most);
+      if (unit > 1 && problem.gpus < 64 * node) add(1, whole, 2);
     }
     CHECK(fewer_but_busier(problem, busy, most) == expected);
     found_some += expected.size() > 1 ? 1 : 0;
