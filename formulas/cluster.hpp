@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -266,10 +267,24 @@ struct Group {
   /// last pipeline stage count as spread: what holds both is the whole block.
   int span = 0;
   int row = 0;
+  /// Ranks of the job, which fill the instances of a tier one after the other: groups that do not divide them lie
+  /// across two or more. 0: not known, and each lies where it fits.
+  int world = 0;
   /// Ranks of the block in which the group and its siblings lie.
   constexpr int reach() const { return span > 0 ? span : size * stride; }
-  /// Members that share one instance of a tier of `tier_size` GPUs.
+  /// Do some of the groups lie across instances of a tier of `tier_size` GPUs in unequal parts? Where the job does not
+  /// fill the instances, its scheduler cuts no block that fits into one.
+  constexpr bool straddles(int tier_size) const {
+    return span == 0 && stride < tier_size && world > tier_size && world % tier_size == 0 && tier_size % reach() != 0 &&
+           reach() % tier_size != 0;
+  }
+  /// Members that share one instance of a tier of `tier_size` GPUs; of groups that straddle, the fewest that any has in
+  /// one: they are who the others wait for.
   constexpr int inside(int tier_size) const {
+    if (straddles(tier_size)) {
+      const int least = std::gcd(reach(), tier_size) / stride;
+      return least > 1 ? least : 1;
+    }
     const int room = tier_size / stride;
     const bool rows = span > tier_size;
     const int near = rows ? row : size;
@@ -277,6 +292,15 @@ struct Group {
     if (!rows || held < row) return held;
     const int whole = static_cast<int>(static_cast<long long>(tier_size) * (size / row) / span);
     return whole > 1 ? whole * row : held;
+  }
+  /// Instances of such a tier that a group has members in; of those that straddle, the most that any has.
+  constexpr int instances(int tier_size) const {
+    const int held = inside(tier_size);
+    if (!straddles(tier_size)) return (size + held - 1) / held;
+    const int apart = std::gcd(reach(), tier_size) - stride;
+    const int first = tier_size - 1 - (apart > 0 ? apart : 0);  // where the worst of them begins in its instance
+    const int touched = (first + (size - 1) * stride) / tier_size + 1;
+    return touched < size ? touched : size;
   }
   bool operator==(const Group&) const = default;
 };

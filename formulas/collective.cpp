@@ -71,8 +71,8 @@ struct DomainSpan {
 };
 
 DomainSpan span_of(const Cluster& cluster, Group group) {
-  const int inside = group.inside(std::max(1, cluster.scale_up_size()));
-  return {inside, ceil_div(group.size, inside)};
+  const int domain = std::max(1, cluster.scale_up_size());
+  return {group.inside(domain), static_cast<double>(group.instances(domain))};
 }
 
 /// The slowest tier that a group crosses decides. `seconds_per_byte(members, rate)` is what a tier takes a byte of
@@ -122,7 +122,7 @@ double all_to_all_alpha(double domains) {
 double stated_over(const Tier& tier, double usual) { return tier.latency.value > 0 ? tier.latency.value - usual : 0; }
 
 /// Instances of a tier that a group spans.
-double instances(const Tier& tier, Group group) { return ceil_div(group.size, group.inside(std::max(1, tier.size))); }
+double instances(const Tier& tier, Group group) { return group.instances(std::max(1, tier.size)); }
 
 /// Seconds that the stated latencies of network tiers add to what the law's own hops contain: a ring crosses a tier
 /// once between neighbouring instances of the tier below, a tree (and a pairwise exchange) once a doubling of them.
@@ -354,6 +354,15 @@ template Seconds send_seconds<double>(const Cluster&, RealBytes, int, int);
 template Traced send_seconds<Traced>(const Cluster&, RealBytes, int, int);
 
 template <class V>
+SecondsOf<V> send_seconds(const Cluster& cluster, RealBytes bytes, Group group) {
+  const int domain = cluster.scale_up_size();
+  if (group.straddles(domain)) return send_seconds<V>(cluster, bytes, domain);
+  return send_seconds<V>(cluster, bytes, group.stride, group.size);
+}
+template Seconds send_seconds<double>(const Cluster&, RealBytes, Group);
+template Traced send_seconds<Traced>(const Cluster&, RealBytes, Group);
+
+template <class V>
 SecondsOf<V> hop_seconds(const Cluster& cluster, RealBytes bytes, std::size_t tier) {
   CollectiveLaw law{};
   if constexpr (!std::is_same_v<V, double>) law = hop_law(cluster, bytes, tier);
@@ -366,7 +375,7 @@ const Tier& group_tier(const Cluster& cluster, Group group) {
   static const Tier kNode{.name = "node"};
   if (cluster.tiers.empty()) return kNode;
   for (const Tier& tier : cluster.tiers)
-    if (group.reach() <= tier.size) return tier;
+    if (group.reach() <= tier.size && !group.straddles(tier.size)) return tier;
   return cluster.tiers.back();
 }
 

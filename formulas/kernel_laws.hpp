@@ -134,6 +134,9 @@ SecondsOf<V> collective_seconds(const Cluster& cluster, Collective op, RealBytes
 /// The same of one send to the rank `stride` away.
 template <class V>
 SecondsOf<V> send_seconds(const Cluster& cluster, RealBytes bytes, int stride, int ranks = 2);
+/// From one rank of a group to the next, the slowest of them.
+template <class V>
+SecondsOf<V> send_seconds(const Cluster& cluster, RealBytes bytes, Group group);
 /// The same of one hand-over across tier `tier`.
 template <class V>
 SecondsOf<V> hop_seconds(const Cluster& cluster, RealBytes bytes, std::size_t tier);

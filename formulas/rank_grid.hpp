@@ -18,14 +18,18 @@
 
 namespace plan {
 
-// Groups inside the block that no order divides: the same for every layout of a split.
-[[nodiscard]] constexpr Group tensor_group(int tp) { return {tp, 1}; }
+// Groups inside the block that no order divides: the same for every layout of a split. `world`: ranks of the job.
+[[nodiscard]] constexpr Group tensor_group(int tp, int world = 0) { return {.size = tp, .world = world}; }
 /// `size` context ranks, every `step`-th of them.
-[[nodiscard]] constexpr Group context_group(int size, int tp, int step = 1) { return {size, tp * step}; }
+[[nodiscard]] constexpr Group context_group(int size, int tp, int step = 1, int world = 0) {
+  return {.size = size, .stride = tp * step, .world = world};
+}
 /// `etp` ranks that split one expert.
-[[nodiscard]] constexpr Group expert_tensor_group(int etp) { return {etp, 1}; }
+[[nodiscard]] constexpr Group expert_tensor_group(int etp, int world = 0) { return {.size = etp, .world = world}; }
 /// `ep` ranks that hold different experts, each in `etp` parts.
-[[nodiscard]] constexpr Group expert_group(int ep, int etp) { return {ep, etp}; }
+[[nodiscard]] constexpr Group expert_group(int ep, int etp, int world = 0) {
+  return {.size = ep, .stride = etp, .world = world};
+}
 
 /// Ranks that hold the same parameters, in rank order: `rows` rows of `row` ranks that are `stride` apart, the rows
 /// `pitch` apart.

@@ -137,7 +137,7 @@ void LayerBuilder::embedding() {
   const double h = as_double(model_.hidden);
   add_pointwise({"embedding", tokens_, h, 4, 6, 2});
   if (split_.tp == 1) return;
-  const Group group = tensor_group(split_.tp);
+  const Group group = tensor_group(split_.tp, problem_.gpus);
   const RealBytes size = hidden_bytes(tokens_, model_.hidden, training_.precision);
   const Collective forward = split_.sequence_parallel ? Collective::ReduceScatter : Collective::AllReduce;
   const Seconds time = tensor_time(forward, size, group);
@@ -157,7 +157,7 @@ void LayerBuilder::head() {
   add_pointwise({"cross entropy", tokens_, vocab, unfused ? 22. : 8., unfused ? 10. : 4., unfused ? 8. : 2.});
   add_pointwise({"final norm", shard_tokens_, h, 4, 6, 1, 0, norm_chain(model_, stack_)});
   if (split_.tp == 1) return;
-  const Group group = tensor_group(split_.tp);
+  const Group group = tensor_group(split_.tp, problem_.gpus);
   const RealBytes size = hidden_bytes(tokens_, model_.hidden, training_.precision);
   if (split_.sequence_parallel) {
     const Seconds gather = tensor_time(Collective::AllGather, size, group);
@@ -187,7 +187,7 @@ void LayerBuilder::mtp_projection() {
 
 void LayerBuilder::tensor_messages(double width_in, double width_out, const Linear& column, int sums) {
   if (split_.tp == 1) return;
-  const Group group = tensor_group(split_.tp);
+  const Group group = tensor_group(split_.tp, problem_.gpus);
   const RealBytes in(element() * tokens_ * width_in), out(element() * tokens_ * width_out);
   const RealBytes gathered = gathered_bytes(training_, precision_, false) * tokens_ * width_in;
   const RealBytes gathered_grad = gathered_bytes(training_, precision_, true) * tokens_ * width_out;

@@ -17,7 +17,7 @@ class MessageTimes {
   /// `time` is asked where the message is not known: of `bytes` in `parts`.
   template <class Time>
   Seconds of(Collective op, RealBytes bytes, double parts, const Group& group, const Time& time) {
-    const Key key{bytes, parts, op, group.size, group.stride, group.span, group.row};
+    const Key key{bytes, parts, op, group};
     if (slots_.empty()) slots_.resize(kSlots);
     Slot& slot = slots_[slot_of(key)];
     if (!(slot.key == key)) slot = {key, time()};
@@ -27,12 +27,11 @@ class MessageTimes {
  private:
   static constexpr int kSlotBits = 14;
   static constexpr std::size_t kSlots = std::size_t{1} << kSlotBits;
-  static_assert(sizeof(Group) == 4 * sizeof(int), "the key tells apart all that a group is");
   struct Key {
     RealBytes bytes{};
     double parts = 0;
     Collective op = Collective::AllReduce;
-    int size = 0, stride = 0, span = 0, row = 0;  ///< no group is of nobody: an empty slot is of no message
+    Group group{.size = 0};  ///< no group is of nobody: an empty slot is of no message
     bool operator==(const Key&) const = default;
   };
   struct Slot {
@@ -41,7 +40,8 @@ class MessageTimes {
   };
   static std::size_t slot_of(const Key& key) {
     std::uint64_t hash = std::bit_cast<std::uint64_t>(key.bytes.value) ^ static_cast<std::uint64_t>(key.op);
-    for (const int part : {static_cast<int>(key.parts), key.size, key.stride, key.span, key.row})
+    const Group& group = key.group;  // the ranks of the job are nearly always the same
+    for (const int part : {static_cast<int>(key.parts), group.size, group.stride, group.span, group.row})
       hash = (hash ^ (hash >> 29)) * 0x9e3779b97f4a7c15 + static_cast<std::uint64_t>(part);
     return static_cast<std::size_t>((hash * 0x9e3779b97f4a7c15) >> (64 - kSlotBits));
   }

@@ -140,11 +140,11 @@ void LayerBuilder::context_messages(const ContextWidths& width, Seconds forward_
   const int ulysses = split_.exchanging();
   const int ring = split_.cp / ulysses;
   if (ulysses > 1) {
-    const Group group = context_group(ulysses, split_.tp);
+    const Group group = context_group(ulysses, split_.tp, 1, problem_.gpus);
     exchange_heads(group, width.queries + width.keys_values, width.results);
   }
   if (ring == 1) return;
-  const Group group = context_group(ring, split_.tp, ulysses);
+  const Group group = context_group(ring, split_.tp, ulysses, problem_.gpus);
   const RealBytes local(element() * tokens_ * width.keys_values);  // of one rank; heads/u x tokens*u
   if (split_.cp_kind == CpKind::AllGather) {
     const Seconds gather = message_time(Collective::AllGather, local * ring, group);
@@ -157,8 +157,8 @@ void LayerBuilder::context_messages(const ContextWidths& width, Seconds forward_
   }
   // Ring: each of c-1 hops hides under one block of attention. In the backward pass dK and dV follow one block behind
   // K and V and go the whole way round: their last hop finds nothing left to hide under.
-  const Seconds hop = send_seconds<double>(cluster_, local, group.stride, group.size);
-  const Seconds both = send_seconds<double>(cluster_, 2 * local, group.stride, group.size);
+  const Seconds hop = send_seconds<double>(cluster_, local, group);
+  const Seconds both = send_seconds<double>(cluster_, 2 * local, group);
   const Seconds forward = (ring - 1) * hidden_under(hop, forward_core / ring);
   const Seconds alone = 2 * hidden_under(hop, backward_core / ring) + hop;
   const Seconds together = (ring - 2) * hidden_under(both, backward_core / ring);
@@ -187,7 +187,7 @@ void LayerBuilder::attention(const AttentionCore& core) {
 
 void LayerBuilder::scan(const ScanCore& core) {
   add_scan(core.flops);
-  if (split_.cp > 1) exchange_heads(context_group(split_.cp, split_.tp), core.read, core.written);
+  if (split_.cp > 1) exchange_heads(context_group(split_.cp, split_.tp, 1, problem_.gpus), core.read, core.written);
   add_pointwise({kAroundScan.what, tokens_, core.width, kAroundScan.forward, kAroundScan.backward, 8});
 }
 
@@ -296,7 +296,7 @@ void LayerBuilder::routed_experts(const MoeShape& shape) {
 
 void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
   if (split_.etp > 1) {
-    const Group group = expert_tensor_group(split_.etp);
+    const Group group = expert_tensor_group(split_.etp, problem_.gpus);
     // Gathered before they are copied to their experts when that moves less (all-gather dispatcher).
     const double copies = as_double(std::min<std::int64_t>(shape.top_k, split_.ep));
     const RealBytes size(element() * tokens_ / split_.tp * copies * split_.etp * width);
@@ -308,18 +308,17 @@ void LayerBuilder::expert_messages(const MoeShape& shape, double width) {
     add_message(Axis::Tp, Collective::ReduceScatter, group, size, 2, scatter, 2 * scatter);
   }
   if (split_.ep == 1) return;
-  const Group group = expert_group(split_.ep, split_.etp);
+  const Group group = expert_group(split_.ep, split_.etp, problem_.gpus);
   const auto exchange = [&](double element) {
     const RealBytes size =
         dispatch_bytes(tokens_ / split_.tp, shape.top_k, shape.latent > 0 ? shape.latent : model_.hidden, element);
-    const int inside = group.inside(cluster_.scale_up_size());
+    const int nodes = group.instances(cluster_.scale_up_size());
     // DeepEP and HybridEP send one copy of a token to each rank that has experts of it, however many.
     const double ranks =
         stack_.dedup_dispatch ? distinct_nodes(shape.experts, shape.top_k, group.size) : as_double(shape.top_k);
     Exchange out{.sent = size * ranks / as_double(shape.top_k), .imbalance = stack_.routing_imbalance};
-    if (stack_.dedup_dispatch && inside < group.size) {
+    if (stack_.dedup_dispatch && nodes > 1) {
       // One copy of a token per node over the network, the rest over NVLink.
-      const int nodes = group.size / inside;
       const double reached = stack_.node_limit > 0 ? std::min(stack_.node_limit, nodes)
                                                    : distinct_nodes(shape.experts, shape.top_k, nodes);
       out.by_node = true;

@@ -42,7 +42,7 @@ std::string short_name(std::string_view op, const std::vector<ExplainedSymbol>& 
 Traced law_of(const Cluster& cluster, const Message& message) {
   const RealBytes size = message.size;
   const Group& group = message.group;
-  if (message.op == Collective::SendRecv) return send_seconds<Traced>(cluster, size, group.stride, group.size);
+  if (message.op == Collective::SendRecv) return send_seconds<Traced>(cluster, size, group);
   if (const Exchange& exchange = message.exchange; exchange.sent > RealBytes())
     return exchange_seconds<Traced>(cluster, exchange,
                                     collective_seconds<Traced>(cluster, message.op, exchange.sent, group));

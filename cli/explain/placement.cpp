@@ -56,7 +56,9 @@ std::string group_words(const Cluster& cluster, const char* what, const Group& g
   if (group.span > 0) text += fmt::format(", {} rows of {}", group.size / group.row, group.row);
   text += fmt::format("; all on {}", group_tier(cluster, group).name);
   for (const Tier& tier : cluster.tiers)
-    if (group.reach() > tier.size) text += fmt::format(", {} on each {}", group.inside(tier.size), tier.name);
+    if (group.inside(tier.size) < group.size)
+      text += fmt::format(", {} on {} {}", group.inside(tier.size), group.straddles(tier.size) ? "some" : "each",
+                          tier.name);
   if (!cluster.tiers.empty() && cluster.tiers.front().torus.any())
     if (const Torus& torus = cluster.tiers.front().torus; group.inside(torus.chips()) > 1)
       text += "; " + placement_text(torus, torus_group(torus, group.inside(torus.chips()), group.stride));
@@ -117,11 +119,11 @@ Result<Explanation> explain_placement(const Plan& plan, int) {
   const auto add = [&](const char* what, const Group& group) {
     if (group.size > 1) out.notes.push_back(group_words(cluster, what, group));
   };
-  add("tp", tensor_group(l.tp));
-  add("cp", context_group(l.cp, l.tp));
+  add("tp", tensor_group(l.tp, l.world()));
+  add("cp", context_group(l.cp, l.tp, 1, l.world()));
   if (plan.problem.model.moe()) {
-    add("etp", expert_tensor_group(l.etp));
-    add("ep", expert_group(l.ep, l.etp));
+    add("etp", expert_tensor_group(l.etp, l.world()));
+    add("ep", expert_group(l.ep, l.etp, l.world()));
     add("copies of an expert", grid.expert().some(grid.expert().size()));
   }
   if (l.pp > 1) out.notes.push_back(hop_words(cluster, l));

@@ -9,6 +9,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <random>
 
 #include "draw.hpp"
@@ -121,6 +122,42 @@ void check_group(const World& w, Group group, const Key& key) {
 }
 
 }  // namespace
+
+TEST_CASE("groups that do not divide a tier lie across its instances, and the part with the fewest ranks counts") {
+  std::mt19937 random(20261203);
+  int straddling = 0;
+  for (int i = 0; i < 400; ++i) {
+    const int size = 2 + static_cast<int>(random() % 12), stride = 1 + static_cast<int>(random() % 6);
+    const int tier = pick(random, {4, 6, 8, 16, 72}), block = size * stride;
+    const bool fills = random() % 4 != 0;
+    const int world = fills ? std::lcm(block, tier) * (1 + static_cast<int>(random() % 2)) : block;
+    const Group group = context_group(size, stride, 1, world);
+    CAPTURE(size);
+    CAPTURE(stride);
+    CAPTURE(tier);
+    CAPTURE(world);
+    int least = size, most = 1;
+    for (int first = 0; first < world; ++first) {
+      if (first % block >= stride) continue;
+      std::map<int, int> members;
+      for (int k = 0; k < size; ++k) ++members[(first + k * stride) / tier];
+      for (const auto& [instance, count] : members) least = std::min(least, count);
+      most = std::max(most, static_cast<int>(members.size()));
+    }
+    if (world % tier != 0) {  // whoever places the job keeps together what fits
+      CHECK_FALSE(group.straddles(tier));
+      continue;
+    }
+    if (group.straddles(tier)) {
+      CHECK(group.inside(tier) == least);
+      CHECK(group.instances(tier) == most);
+      CHECK(most > 1);
+      ++straddling;
+    }
+    if (most > 1 && block <= tier) CHECK(group.straddles(tier));
+  }
+  CHECK(straddling > 100);
+}
 
 TEST_CASE("groups, rings and hops cross the tiers that their own ranks cross") {
   std::mt19937 random(2211);
