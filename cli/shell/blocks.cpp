@@ -28,6 +28,7 @@ Truth Follower::follow(const std::vector<Token>& tokens) {
   const bool condition = std::exchange(condition_, false);
   joined_.clear();
   Truth last = Truth::Yes;
+  Pipeline pipeline;
   std::size_t at = 0;
   while (at < tokens.size() && !stopped_ && !exited_ && !returned_) {
     std::vector<Token> words;
@@ -42,16 +43,26 @@ Truth Follower::follow(const std::vector<Token>& tokens) {
     const std::string op = at < tokens.size() ? tokens[at].raw.chars : "";
     if (function_starts(words, op, tokens, at)) continue;
     if (at < tokens.size()) ++at;
-    const bool skip = (joined_ == "&&" && last != Truth::Yes) || (joined_ == "||" && last != Truth::No);
+    if (!pipeline.open)
+      pipeline = {.skips = (joined_ == "&&" && last != Truth::Yes) || (joined_ == "||" && last != Truth::No),
+                  .denied = denies(words)};
+    const bool piped = pipeline.open;
+    pipeline.open = op == "|";
     const std::string before = std::exchange(assumed_, {});
+    input_ = std::exchange(printed_, std::nullopt);
+    if (!piped) input_.reset();
     if (!words.empty()) {
       if (!joined_.empty() && active()) tell_joined(last, tokens, before);
       const bool runs = active(), closes = words.front().raw.chars == "}";
-      const Truth now = statement(words, tokens, at, skip);
-      if (!skip && !closes && (runs || active())) last = now;  // a group that is left out leaves what was before it
+      const std::size_t behind = at;
+      Truth now = statement(words, tokens, at, pipeline.skips);
+      if (at != behind) pipeline.open = false;  // a loop begins its next turn
+      if (piped && !pipeline.open && pipeline.denied) now = negated(now);
+      if (!pipeline.skips && !closes && (runs || active()))
+        last = now;  // a group that is left out leaves what was before it
     }
     joined_ = op == "&&" || op == "||" ? op : "";
-    if (joined_.empty() && condition_) decide(last, tokens, at);
+    if (joined_.empty() && !pipeline.open && condition_) decide(last, tokens, at);
     if (op == ";;") end_case_branch();
     if (in(Block::Kind::Case) && (op == ";;" || op == "in")) at = case_pattern(tokens, at);
   }
@@ -59,6 +70,7 @@ Truth Follower::follow(const std::vector<Token>& tokens) {
   blocks_ = std::move(outer);
   condition_ = condition;
   returned_ = false;
+  printed_.reset();  // of several statements the last one printed only its own part
   --depth_;
   return last;
 }

@@ -127,7 +127,9 @@ Truth Follower::command(const std::vector<Token>& raw, std::map<std::string, std
   if (name == "shift") return shift(words);
   if (name == "set") return set_arguments(words);
   if (name == "getopts") return next_option(words);
+  if (name == "echo" && redirections.empty()) keep_printed(words);
   if (name == "shopt" || name == "echo" || name == "printf") return Truth::Yes;
+  if (const Truth found = searched(words); found != Truth::Unknown) return found;
   if (name == "source" || name == ".") return sourced(words, raw.front().line);
   if (const auto found = functions_.find(name); found != functions_.end()) return call(Function(found->second), words);
   if (name == "eval") return inner(joined_words(words, 1), words, words.size());
@@ -304,6 +306,9 @@ Truth Follower::comparison(const std::vector<Token>& raw) {
       continue;
     }
     words.push_back(text.chars);
+    // What is quoted in a pattern of `=~` stands for itself, and its quotes are gone here.
+    known &= raw[i - 1].raw.chars != "=~" || raw[i].raw.chars.find_first_of("'\"\\") == std::string::npos ||
+             text.chars.find_first_of(".[]*^$+?{}|()\\") == std::string::npos;
     known &= text.chars.find('$') == std::string::npos && text.chars.find('`') == std::string::npos;
   }
   if (!known && words.size() == 2 && (words[0] == "-z" || words[0] == "-n") && words[1].starts_with('$') &&

@@ -36,6 +36,15 @@ struct Block {
   std::string asked{};     ///< while: what the condition was made of in this turn
 };
 
+/// Commands with `|` between them: what the last one comes to is what they come to.
+struct Pipeline {
+  bool open = false;    ///< another command follows
+  bool skips = false;   ///< `&&` or `||` before it leaves it out
+  bool denied = false;  ///< `!` before it
+};
+/// Whether `!` stands before the first command of the words, behind keywords.
+[[nodiscard]] bool denies(const std::vector<Token>& words);
+
 /// Shared, since a body may redefine its own function while it runs.
 using Function = std::shared_ptr<const std::vector<Token>>;
 
@@ -128,6 +137,11 @@ class Follower {
 
   Truth command(const std::vector<Token>& raw, std::map<std::string, std::string> environment);
 
+  /// What `echo` prints, for the command behind `|`.
+  void keep_printed(const std::vector<Text>& words);
+  /// Whether grep finds something in what is printed into it; not known where it is no grep, or reads something else.
+  [[nodiscard]] Truth searched(const std::vector<Text>& words) const;
+
   std::optional<Text> printed(const std::vector<Text>& words, std::size_t at);
   Truth print_into(const std::vector<Text>& words);
 
@@ -195,7 +209,8 @@ class Follower {
   std::map<std::string, std::string> changed_{};  ///< of those, what a program that is not followed has changed
   std::vector<Token> redirections_{};             ///< of the statement that is followed
   std::string joined_{};
-  std::string assumed_{};  ///< the program of the last statement, which was taken to succeed
+  std::optional<std::string> printed_{}, input_{};  ///< what the last statement printed, and what this one reads
+  std::string assumed_{};                           ///< the program of the last statement, which was taken to succeed
   bool condition_ = false;
   bool guards_ = false;  ///< the last test asked whether something was given
   int condition_line_ = 0;

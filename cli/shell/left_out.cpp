@@ -31,6 +31,9 @@ constexpr std::string_view kHarmless[] = {
 constexpr std::string_view kAsking[] = {"grep", "egrep",      "command",  "which",  "type",    "hash",  "ls",
                                         "diff", "nvidia-smi", "rocm-smi", "python", "python3", "pgrep", "test"};
 
+/// Programs that are there to be asked, where others of these also do something.
+bool searches(std::string_view program) { return program == "grep" || program == "egrep"; }
+
 constexpr std::string_view kOpens[] = {"if", "case", "for", "while", "until", "select", "{"};
 constexpr std::string_view kCloses[] = {"fi", "esac", "done", "}"};
 constexpr std::string_view kGoesOn[] = {"then", "do", "!", "else", "elif"};
@@ -147,7 +150,8 @@ void Follower::tell_condition(Truth value, const std::vector<Token>& tokens, std
     const LeftOut left = left_out(tokens, at, Extent::Branch);
     if (left.matters())
       note(condition_line_, fmt::format("a condition is not known; its branch{} is left out", left.text("sets")));
-  } else if (!assumed_.empty() && !among(assumed_, kHarmless) && left_out(tokens, at, Extent::Block).matters()) {
+  } else if (!assumed_.empty() && (searches(assumed_) || !among(assumed_, kHarmless)) &&
+             left_out(tokens, at, Extent::Block).matters()) {
     note(condition_line_, fmt::format("whether `{}` succeeds is not known; it is taken to", assumed_));
   }
 }
@@ -156,7 +160,7 @@ void Follower::tell_joined(Truth last, const std::vector<Token>& tokens, const s
   if (last != Truth::Unknown && (before.empty() || !among(before, kAsking))) return;
   const LeftOut left = left_out(tokens, statement_at_, Extent::Statement);
   const int line = tokens[statement_at_].line;
-  if (last != Truth::Unknown && !left.names.empty())
+  if (last != Truth::Unknown && (searches(before) ? left.matters() : !left.names.empty()))
     note(line, fmt::format("whether `{}` succeeds is not known; it is taken to", before));
   else if (last == Truth::Unknown && left.matters())
     note(line, fmt::format("a condition is not known; what hangs on it{} is left out", left.text("sets")));

@@ -241,6 +241,7 @@ std::optional<bool> primary(const std::vector<std::string>& words) {
   const std::string& op = words[1];
   if (op == "=" || op == "==") return matches(words[2], words[0]);
   if (op == "!=") return !matches(words[2], words[0]);
+  if (op == "=~") return finds(words[2], words[0], true);
   const std::optional<long long> left = as_number<long long>(words[0]), right = as_number<long long>(words[2]);
   if (!left || !right) return std::nullopt;
   if (op == "-eq") return *left == *right;

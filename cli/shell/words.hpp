@@ -38,7 +38,13 @@ struct Token {
 /// Index behind the bracket that closes the one at `open`, quotes skipped; npos if it never closes.
 [[nodiscard]] std::size_t closing(std::string_view text, std::size_t open, char left, char right);
 
-/// The words between `[` and `]`: -z -n = == != -eq ... and ! && ||. Nothing if a word depends on more than the text.
+/// Whether a line has what a regular expression describes; nothing where that is more than characters, `.`, `.*`, sets
+/// and anchors, with alternatives of these. `whole`: the line is that, from end to end.
+[[nodiscard]] std::optional<bool> finds(std::string_view pattern, std::string_view line, bool extended,
+                                        bool whole = false);
+
+/// The words between `[` and `]`: -z -n = == =~ != -eq ... and ! && ||. Nothing if a word depends on more than the
+/// text.
 [[nodiscard]] std::optional<bool> compare(const std::vector<std::string>& words);
 
 }  // namespace plan::shell

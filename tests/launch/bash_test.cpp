@@ -101,8 +101,27 @@ class Writer {
       default: return up_to(1) == 0 ? expansion() : "\"" + expansion() + "\"";
     }
   }
+  /// An expression that grep and `=~` take, with what the reader searches for and what it does not.
+  std::string expression() {
+    return one_of({"a", "24", "^a", "gz$", "^24$", "w.*o", "[0-9]", "[^0-9]", "tar.gz", "tar[.]gz", "x|7", "^$", "a*l",
+                   "[0-9]+", "(a|b)", "--flag", "^[a-k]", "o w", "."});
+  }
+  /// `echo words | grep`, where the last command says what the whole comes to.
+  std::string pipeline() {
+    const std::string echo = one_of({"echo ", "echo -n ", "echo before "}) + word();
+    switch (up_to(5)) {
+      case 0: return echo + " | " + one_of({"true", "false"});
+      case 1: return one_of({"true", "false"}) + " | " + one_of({"true", "false", "echo x | false"});
+      case 2: return "true | [ $N " + one_of({"-lt", "-gt"}) + " 9 ]";
+      default:
+        return echo + " | " + one_of({"grep -q ", "grep -qi ", "grep -qE ", "grep -qv ", "grep -qF ", "grep -qx "}) +
+               one_of({"", "-e ", "-- "}) + "'" + expression() + "'";
+    }
+  }
   std::string condition() {
-    switch (up_to(7)) {
+    switch (up_to(10)) {
+      case 8: return one_of({"", "! "}) + pipeline();
+      case 9: return "[[ $" + name() + " =~ " + one_of({"a", "^2", "gz$", "7", ".tar", "\"2\"", "'.'", "^w"}) + " ]]";
       case 0:
         return "[ " + one_of({"$B", "$N", "3", "24"}) + one_of({" -eq ", " -ne ", " -lt ", " -le ", " -gt ", " -ge "}) +
                one_of({"$N", "$B", "7", "24"}) + " ]";

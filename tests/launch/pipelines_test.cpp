@@ -1,0 +1,65 @@
+// What conditions that are pipelines do to a job: the last command of one decides.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <string>
+
+#include "cli/shell/shell.hpp"
+
+namespace plan {
+namespace {
+
+/// What `run` was given, and the notes.
+struct Told {
+  std::string words{}, notes{};
+};
+Told told(const std::string& text) {
+  Told out;
+  const Script script = follow_script(text, "x.sh");
+  for (const ShellCommand& command : script.commands)
+    if (!command.words.empty() && command.words[0].text == "run")
+      for (const ShellWord& word : command.words) out.words += word.text + ";";
+  for (const Note& note : script.notes) out.notes += note.text + "\n";
+  return out;
+}
+
+/// Conditions that hold, that do not, and that only the machine can answer: those are taken to hold, and told.
+constexpr const char* kHolds[] = {"echo \"$ARGS\" | grep -q -- --scaling", "! echo \"$ARGS\" | grep -q fp8",
+                                  "echo x | cat | true", "[[ $ARGS =~ scal ]]", "false | true"};
+constexpr const char* kFails[] = {"echo \"$ARGS\" | grep -q -- --simulate", "echo \"$ARGS\" | grep -qw fp8 | false",
+                                  "! echo \"$ARGS\" | grep -q sc", "[[ $ARGS =~ ^sc ]]", "true | false"};
+constexpr const char* kAsks[] = {"nvidia-smi | grep -q H100", "echo \"$UNSET\" | grep -q x", "echo a | grep -q x file",
+                                 "echo a | grep -qP '\\d'"};
+
+}  // namespace
+
+TEST_CASE("a pipeline comes to what its last command comes to") {
+  const std::string start = "ARGS='--scaling 2 --tp'\nTP=4\n";
+  for (const char* form : {"if {}; then TP=1; fi", "{} && TP=1", "if false; then TP=2; elif {}; then TP=1; fi"}) {
+    for (const char* condition : kHolds) {
+      CAPTURE(std::string(form) + condition);
+      CHECK(told(start + fmt::format(fmt::runtime(form), condition) + "\nrun $TP").words == "run;1;");
+    }
+    for (const char* condition : kFails) {
+      CAPTURE(std::string(form) + condition);
+      CHECK(told(start + fmt::format(fmt::runtime(form), condition) + "\nrun $TP").words == "run;4;");
+    }
+    for (const char* condition : kAsks) {
+      CAPTURE(std::string(form) + condition);
+      CHECK(told(start + fmt::format(fmt::runtime(form), condition) + "\nrun $TP").notes.find("grep") !=
+            std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("what `&&` and `||` leave out, they leave out with all of its pipeline") {
+  CHECK(told("false && echo a | run b").words.empty());
+  CHECK(told("true || echo a | run b").words.empty());
+  CHECK(told("true && echo a | run b").words == "run;b;");
+}
+
+TEST_CASE("a loop that prints into a command runs as often as without") {
+  CHECK(told("for i in 1 2; do run $i; done | tee log").words == "run;1;run;2;");
+}
+
+}  // namespace plan
