@@ -70,6 +70,20 @@ TEST_CASE("NeMo's number format that is null is Lightning's own, and one that is
                     [](const Input& input) { return input.key == "precision" && input.origin == Origin::Default; }));
 }
 
+TEST_CASE("NeMo's fp32 is what its file says, and a mixer that is no attention no decoder") {
+  const std::string text =
+      nemo("  encoder_seq_length: 4096\n  micro_batch_size: 1\n  global_batch_size: 64\n" + kTokenizer);
+  const auto origin = [](const LaunchJob& job) {
+    for (const Input& input : job.inputs)
+      if (input.key == "precision") return input.origin;
+    return Origin::Default;
+  };
+  for (const char* format : {"bf16", "16", "32", "bf16-mixed", "32-true"})
+    CHECK(origin(job_of("nemo.yaml", replaced(text, "precision: bf16", fmt::format("precision: {}", format)))) ==
+          Origin::File);
+  CHECK(error_of("nemo.yaml", text + "  hyena:\n    order: 2\n") == "not_a_decoder");
+}
+
 TEST_CASE("NeMo's encoders and models of two stacks are no decoders, whatever the file is called") {
   const std::string own = "  encoder_seq_length: 512\n  micro_batch_size: 1\n  global_batch_size: 64\n";
   CHECK(job_of("nemo.yaml", nemo(kTokenizer + own)).training->seq == 512);

@@ -80,6 +80,7 @@ constexpr DialectRow kNemo[] = {
     {"model.*", "untie-embeddings-and-output-weights position-embedding-type hidden-dropout"},
     {"model.tokenizer.type", "tokenizer-type"},
     {"model.tokenizer.model", "tokenizer-model"},
+    {"model.tokenizer.vocab_file", "vocab-file"},
     {"model.activations_checkpoint_granularity", "recompute-granularity"},
     {"model.*", "no-gradient-accumulation-fusion"},
     {"model.ub_tp_comm_overlap", "tp-comm-overlap"},
@@ -161,6 +162,7 @@ void derive_neox(const StatedKeys& keys, const LaunchFacts&, MegatronArgs& args)
     precision = word_of(keys, "fp16.type") == "bfloat16" ? "bfloat16" : "fp16", key = "fp16.enabled";
   if (precision == "bfloat16" || precision == "bf16") set(args, "bf16", "", where_of(keys, key));
   if (precision == "fp16") set(args, "fp16", "", where_of(keys, key));
+  if (!precision.empty() && !args.has("bf16") && !args.has("fp16")) args.fp32_where = where_of(keys, key);
   if (is_on(keys, "checkpoint_activations")) {
     set(args, "recompute-granularity", "full", where_of(keys, "checkpoint_activations"));
     set(args, "recompute-method", "uniform", where_of(keys, "checkpoint_activations"));
@@ -302,6 +304,7 @@ std::optional<Error> no_nemo_decoder(const StatedKeys& keys) {
   constexpr std::string_view kOf[] = {"model.encoder.",
                                       "model.decoder.",
                                       "model.vision",
+                                      "model.hyena.",
                                       "model.mm_cfg",
                                       "model.unet_config",
                                       "model.bert_binary_head",

@@ -41,6 +41,7 @@ void precision(const Dialect& dialect, const StatedKeys& keys, MegatronArgs& arg
   const std::string_view format = number_format(word);
   if (word.empty() || word == "true" || format == "bf16") set("bf16", "");
   if (format == "fp16") set("fp16", "");
+  if (found != keys.end() && !args.has("bf16") && !args.has("fp16")) args.fp32_where = found->second.where;
   if (dialect.precision != "mixed_precision") {
     if (format.empty() && word != "true" && !switched_off(word))
       errors.push_back(

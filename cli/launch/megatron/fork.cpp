@@ -193,6 +193,13 @@ void settle_forks(MegatronArgs& args) {
       set(args, "num-query-groups", args.text(heads), heads);
       set(args, "group-query-attention", "", heads);
     }
+  // BigCode's: one head of keys for all, or one for each (Megatron-LM of bigcode-project, megatron/arguments.py).
+  if (const std::string heads = args.text("attention-head-type"); heads == "multiquery") {
+    set(args, "num-query-groups", "1", "attention-head-type");
+    set(args, "group-query-attention", "", "attention-head-type");
+  } else if (!heads.empty() && heads != "multihead") {
+    unused(args, "attention-head-type", "the number of key heads is counted as stated elsewhere");
+  }
   if (const std::string method = args.text("pp-partition-method"); method.find("embedding") != std::string::npos) {
     set(args, "account-for-embedding-in-pipeline-split", "", "pp-partition-method");
     set(args, "account-for-loss-in-pipeline-split", "", "pp-partition-method");

@@ -222,7 +222,7 @@ constexpr ForkFlag kForkFlags[] = {
     {"cpu-offloading", 0, Own},
     {"optimizer-offload-policy", 1, Weighs,
      "optimizer states in host memory are counted as --optimizer-cpu-offload says"},
-    {"attention-head-type", 1, Weighs, "the number of key heads is counted as stated elsewhere"},
+    {"attention-head-type", 1, Own},
     {"n-head-kv", 1, Own},
     {"geglu", 0, Same, "swiglu"},
     {"use-alibi-mask", 0, Nothing},

@@ -45,7 +45,9 @@ void formats(Builder& builder, Training& training) {
                                        : args.has("fp8-format") ? "fp8-format"
                                        : args.has("bf16")       ? "bf16"
                                                                 : "fp16");
-  if (training.precision == Precision::Fp32)
+  if (training.precision == Precision::Fp32 && !args.fp32_where.empty())
+    state(builder.job, "precision", format, args.fp32_where);
+  else if (training.precision == Precision::Fp32)
     assume(builder.job, "precision", format, "Megatron-LM");
   else if (where.empty())  // a tool's own, which no file states
     assume(builder.job, "precision", format, fmt::format("default of {}", args.format));

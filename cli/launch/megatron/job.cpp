@@ -346,6 +346,7 @@ Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& fact
     job.model = std::move(*model);
     job.model_name = job.model->name;
     state(job, "model", job.model_name, depth != nullptr ? args.where(depth) : facts.model_where);
+    tell_words(args, job);
   }
   training(builder);
   job.fixed.tp = builder.count("tensor-model-parallel-size", "tp", 1);

@@ -27,6 +27,7 @@ struct MegatronArgs {
   std::string task_where{};
   std::int64_t lora_rank = 0;      ///< 0: not known
   std::string lora_where{};        ///< empty: the tool's default
+  std::string fp32_where{};        ///< where a file says that products are in fp32, which no flag of Megatron-LM's does
   std::vector<int> idle_layers{};  ///< positions of layers that do nothing and are not in `num-layers`
   std::vector<Note> unused{};      ///< what changes the answer and is not modelled
 
@@ -75,6 +76,9 @@ inline constexpr const char* kSpecOfCheckpoint = "spec_of_checkpoint";
 /// The model that the arguments describe, named after the preset that it is.
 [[nodiscard]] Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
                                            std::vector<Note>& notes);
+
+/// Tells that GPT-2's vocabulary is counted where GPT2BPETokenizer reads it from a file that may hold another.
+void tell_words(const MegatronArgs& args, LaunchJob& job);
 
 /// What the arguments leave in host memory; what of it is not modelled goes to the job's notes.
 [[nodiscard]] Offload megatron_offload(const MegatronArgs& args, LaunchJob& job);

@@ -9,6 +9,7 @@
 #include "cli/launch/megatron/megatron.hpp"
 #include "formulas/layer_kinds.hpp"
 #include "formulas/layer_rows.hpp"
+#include "formulas/text.hpp"
 #include "formulas/words.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
@@ -167,9 +168,12 @@ std::optional<Model> model_of_tokenizer(const MegatronArgs& args) {
   return std::nullopt;
 }
 
+/// GPT-2's own words, which the tokenizer of that name has unless it is given another file of them.
+constexpr std::int64_t kGpt2Words = 50257;
+
 std::int64_t vocabulary_of_tokenizer(const MegatronArgs& args) {
   const std::string type = args.text("tokenizer-type");
-  if (type == "GPT2BPETokenizer" || args.text("vocab-file").find("gpt2-vocab") != std::string::npos) return 50257;
+  if (type == "GPT2BPETokenizer" || args.text("vocab-file").find("gpt2-vocab") != std::string::npos) return kGpt2Words;
   const std::optional<Model> model = model_of_tokenizer(args);
   return model ? model->vocab : 0;
 }
@@ -353,6 +357,17 @@ Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
   }
   if (model.vocab <= 0) return fail(vocabulary_not_stated(twins));
   return described;
+}
+
+void tell_words(const MegatronArgs& args, LaunchJob& job) {
+  const std::string file = args.text("vocab-file");
+  if (!job.model || job.model->vocab != kGpt2Words || args.has("vocab-size") || args.has("padded-vocab-size")) return;
+  if (args.text("tokenizer-type") != "GPT2BPETokenizer" || file.empty() || file == "null") return;
+  for (const char* own : {"gpt2", "gpt-2", "gpt_2"})
+    if (lowered(file).find(own) != std::string::npos) return;
+  assume(job, "vocab", fmt::format("{}", kGpt2Words),
+         fmt::format("GPT-2's own; `--vocab-file {}` may hold other words, of which `--vocab-size` tells",
+                     yaml::printable(file)));
 }
 
 }  // namespace plan
