@@ -176,4 +176,18 @@ TEST_CASE("a pipeline of tests is no training, whatever its steps start") {
   }
 }
 
+TEST_CASE("MindSpeed's parser is known by what a script does, not by what it remarks") {
+  const auto script = [](const std::string& line) {
+    return LaunchSource{.path = "run.sh",
+                        .text = "#!/bin/bash\n" + line + "\ntorchrun pretrain_gpt.py --num-layers 2\n"};
+  };
+  for (const char* line :
+       {"export HCCL_CONNECT_TIMEOUT=1200", "source /usr/local/Ascend/ascend-toolkit/set_env.sh", "NPUS_PER_NODE=8",
+        "cd MindSpeed-LLM", "export CUDA_VISIBLE_DEVICES=0\nexport ASCEND_RT_VISIBLE_DEVICES=0"}) {
+    CAPTURE(std::string(line));
+    CHECK(for_ascend(script(line)));
+  }
+  CHECK_FALSE(for_ascend(script("# no MindSpeed, HCCL_ or ASCEND_ here, nor ascend-toolkit or msrun")));
+}
+
 }  // namespace plan

@@ -8,6 +8,7 @@
 #include "cli/launch/megatron/hybrid.hpp"
 #include "cli/launch/megatron/llm.hpp"
 #include "cli/launch/megatron/megatron.hpp"
+#include "cli/launch/scripts/other_hardware.hpp"
 #include "cli/settings/settings.hpp"
 #include "cli/shell/shell.hpp"
 #include "formulas/keep_errors.hpp"
@@ -282,12 +283,6 @@ void follow_deepspeed(const LaunchSource& source, MegatronArgs& args) {
                                                    args.where(flag), args.text(flag))});
 }
 
-bool for_ascend(const LaunchSource& source) {
-  for (const std::string_view sign : {"mindspeed", "MindSpeed", "ASCEND_", "HCCL_", "ascend-toolkit", "msrun"})
-    if (source.text.find(sign) != std::string::npos) return true;
-  return false;
-}
-
 Error not_a_decoder(const LaunchSource& source, const ShellWord& program) {
   return {"not_a_decoder",
           fmt::format("{}:{}: `{}` trains no decoder of the kind that plan models", source.path, program.line,
@@ -330,8 +325,7 @@ Result<LaunchJob> read_launch(const LaunchSource& source, const Launch& launch, 
       std::count_if(words.begin(), words.end(), [](const ShellWord& w) { return w.text.starts_with("--"); });
   if (std::optional<Error> error = too_many("flags", static_cast<std::size_t>(flags), source.path))
     return fail(std::move(*error));
-  const bool ascend = for_ascend(source);
-  MegatronArgs args = read_megatron_words(words, source.path, errors, notes, !plain || ascend);
+  MegatronArgs args = read_megatron_words(words, source.path, errors, notes, !plain || for_ascend(source));
   // A program of its own for such layers: without flags of them all are Mamba.
   const std::string_view program = base_name(all[launch.program].text);
   if ((program == "pretrain_mamba.py" || program == "pretrain_hybrid.py") && megatron::hybrid_flag(args) == nullptr)

@@ -166,6 +166,16 @@ std::string other_hardware(std::span<const LaunchSource> files) {
   return {};
 }
 
+bool for_ascend(const LaunchSource& script) {
+  const FoundSigns found = signs_of_script(script);
+  if (std::any_of(found.begin(), found.end(), [](const FoundSign& sign) { return sign.hardware == kNpu; })) return true;
+  for (const std::string_view line : split(script.text, "\n")) {
+    const std::string_view code = trim(line);
+    if (!code.starts_with('#') && lowered(std::string(code)).find("mindspeed") != std::string::npos) return true;
+  }
+  return false;
+}
+
 std::string help_with_hardware(std::string_view hardware) {
   if (hardware.starts_with(kGaudi)) return "write `--gpu gaudi3`, or `--gpu gaudi2`";
   if (hardware.starts_with(kTrainium)) return "write `--gpu trainium2`";

@@ -13,6 +13,10 @@ namespace plan {
 /// for CUDA as well.
 [[nodiscard]] std::string other_hardware(std::span<const LaunchSource> files);
 
+/// Whether a script starts MindSpeed, whose parser has flags of its own, in Megatron-LM's program: by the same signs of
+/// Ascend's software, also beside those of CUDA, or by its name outside of comments.
+[[nodiscard]] bool for_ascend(const LaunchSource& script);
+
 /// The smallest change for files that are for such hardware: `--gpu` with a preset of its kind, where there is one.
 [[nodiscard]] std::string help_with_hardware(std::string_view hardware);
 
