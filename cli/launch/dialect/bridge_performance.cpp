@@ -163,6 +163,17 @@ void put_precision(const std::string& word, const std::string& recipe, const std
   set("mixed_precision.num_layers_at_end_in_bf16", nemotron ? "14" : "4");
 }
 
+/// How tokens reach their experts: scripts/performance/utils/overrides.py and training/flex_dispatcher_backend.py,
+/// which passes over DeepEP where a node is a part of an NVLink domain.
+void put_dispatcher(const StatedKeys& flags, StatedKeys& keys) {
+  const auto found = flags.find("moe_flex_dispatcher_backend");
+  const std::string backend = found == flags.end() ? "" : lowered(found->second.values.front());
+  if (backend.empty() || backend == "none") return;
+  const bool applies =
+      backend == "hybridep" || (backend == "deepep" && !lowered(word_of(flags, "gpu")).starts_with("gb"));
+  keys["model.moe_token_dispatcher_type"] = {{applies ? "flex" : "alltoall"}, found->second.where};
+}
+
 /// The flags as the keys of Megatron-Bridge that the scripts set from them.
 Result<StatedKeys> bridge_keys(const StatedKeys& flags) {
   StatedKeys keys = plain_keys(flags);
@@ -185,6 +196,7 @@ Result<StatedKeys> bridge_keys(const StatedKeys& flags) {
                  {},
                  {}});
   put_precision(word, lowered(word_of(flags, "model_recipe_name")), where, keys);
+  put_dispatcher(flags, keys);
   if (const auto task = flags.find("task"); task != flags.end() && task->second.values.front() != "pretrain")
     if (task->second.values.front() != "sft") keys["peft"] = {{"lora"}, task->second.where};
   return keys;

@@ -127,7 +127,8 @@ bool is_size(std::string_view word) {
 }
 
 /// Recipes of models whose layers the stages do not divide count embedding and loss as layers, which no override says:
-/// sets those keys where that comes out even. Returns what is guessed; empty: nothing.
+/// sets those keys where that comes out even. Where it does not, they fill all chunks but the last, which has the rest
+/// (recipes/deepseek/deepseek_v3.py, recipes/kimi/kimi_k2.py). Returns what is guessed; empty: nothing.
 std::string uneven_split(const Dialect& dialect, const Model& model, StatedKeys& keys, const std::string& where) {
   const std::string_view embedding = key_of(dialect, "account-for-embedding-in-pipeline-split"),
                          loss = key_of(dialect, "account-for-loss-in-pipeline-split");
@@ -139,7 +140,17 @@ std::string uneven_split(const Dialect& dialect, const Model& model, StatedKeys&
   const int pp = std::max(1, number_of(keys, key_of(dialect, "pipeline-model-parallel-size")));
   const int vp = std::max(1, number_of(keys, key_of(dialect, "num-virtual-stages-per-pipeline-rank")));
   const int chunks = pp <= 1 << 10 && vp <= 1 << 10 ? pp * vp : 1;
-  if (model.depth() % chunks == 0 || (model.depth() + 2) % chunks != 0) return "";
+  if (model.depth() % chunks == 0) return "";
+  if ((model.depth() + 2) % chunks != 0) {
+    const std::string_view layout = key_of(dialect, "pipeline-model-parallel-layout");
+    const int each = (model.depth() + chunks - 1) / chunks, last = model.depth() - each * (chunks - 1);
+    if (layout.empty() || last < 1) return "";
+    std::vector<int> layers(static_cast<std::size_t>(chunks), each);
+    layers.back() = last;
+    keys[std::string(layout)] = {{pipeline_layout_text(layers, model.mtp.depth)}, where};
+    return fmt::format("the recipe decides how {} layers are split over {} chunks: counted are {} in each but the last",
+                       model.depth(), chunks, each);
+  }
   keys[std::string(embedding)] = keys[std::string(loss)] = {{"true"}, where};
   return fmt::format(
       "the recipe decides how {} layers are split over {} chunks: embedding and loss are counted as one "
@@ -233,6 +244,21 @@ std::optional<Model> model_of(std::string_view recipe) {
   return std::nullopt;
 }
 
+namespace {
+
+/// Chunks of a rank that are stated beside the layout that lists them all, which Bridge's configuration takes and
+/// Megatron-LM's parser does not: taken out of the keys. 0: none are.
+int chunks_beside_layout(const Dialect& dialect, StatedKeys& keys) {
+  const std::string_view layout = key_of(dialect, "pipeline-model-parallel-layout"),
+                         chunks = key_of(dialect, "num-virtual-stages-per-pipeline-rank");
+  if (layout.empty() || chunks.empty() || keys.find(layout) == keys.end() || keys.find(chunks) == keys.end()) return 0;
+  const int stated = number_of(keys, chunks);
+  if (stated > 0) keys.erase(keys.find(chunks));
+  return stated;
+}
+
+}  // namespace
+
 Result<LaunchJob> job_of(const Dialect& dialect, const StatedKeys& stated, const Named& recipe, LaunchFacts facts) {
   const StatedKeys keys = without_nulls(stated);
   if (!states_layout(dialect, keys))
@@ -251,8 +277,19 @@ Result<LaunchJob> job_of(const Dialect& dialect, const StatedKeys& stated, const
   std::vector<Note> notes;
   if (facts.model) notes = take_dimensions(dialect, *facts.model, all);
   const std::string split = facts.model ? uneven_split(dialect, *facts.model, all, recipe.where) : "";
+  // Recipes of experts exchange tokens by all-to-all (recipes/ of Megatron-Bridge and NeMo 2).
+  if (const std::string_view exchange = key_of(dialect, "moe-token-dispatcher-type");
+      facts.model && facts.model->moe() && !exchange.empty())
+    all.try_emplace(std::string(exchange), StatedValue{{"alltoall"}, recipe.where});
+  const int chunks = chunks_beside_layout(dialect, all);
   Result<LaunchJob> job = dialect_job(dialect, all, facts);
   if (!job) return job;
+  if (chunks > 0 && job->fixed.vp.value_or(1) != chunks)
+    return fail({"conflicting_keys",
+                 fmt::format("{}: {} chunks a rank are stated beside a layout of {}", recipe.where, chunks,
+                             job->fixed.vp.value_or(1)),
+                 {},
+                 {"make the two agree, or leave one out"}});
   for (const Note& note : notes) unused(*job, note.code, note.text);
   if (!split.empty()) unused(*job, "recipe_decides", fmt::format("{}: {}", recipe.where, split));
   if (!job->model) job->model_name = recipe.name;
