@@ -266,6 +266,8 @@ void tell_of_files(const std::vector<LaunchSource>& files, const LaunchFacts& fa
   for (const LaunchSource& source : files)
     if (std::string other = with_other_gpus(source, facts); facts.total == 0 && !other.empty())
       unused(job, "not_used", std::move(other));
+  for (const LaunchSource& source : files)
+    if (std::string none = with_no_count(source); !none.empty()) unused(job, "not_used", std::move(none));
   tell_of_other_count(facts, job);
   const int each = job.gpus_per_node > 0 ? job.gpus_per_node : facts.nodes <= 1 ? job.gpus : 0;
   for (const LaunchSource& source : files)

@@ -152,4 +152,32 @@ TEST_CASE("a script that submits another which is not there is no job") {
   CHECK(error_of("run.sh", header + "sbatch train.sbatch\n") == "training_not_understood");
 }
 
+TEST_CASE("what counts nodes or GPUs and is no count is told, whatever else states them") {
+  const Folder files;
+  const auto job_of_counts = [&files](const std::string& header, const std::string& flags) {
+    return files.read("run.sh", fmt::format("#!/bin/bash\n{}\ntorchrun {} {}\n", header, flags, kTrains), on(32));
+  };
+  const std::string header = "#SBATCH --nodes=4\n#SBATCH --gpus-per-node=8";
+  for (const char* wrong : {"4x", "-4", "1e1", "4.5", "0x4", "4:x"})
+    for (const auto& row :
+         {std::pair(header, fmt::format("--nnodes {} --nproc_per_node 8", wrong)),
+          {header, fmt::format("--nnodes 4 --nproc_per_node={}", wrong)},
+          {fmt::format("#SBATCH --nodes={}\n#SBATCH --gpus-per-node=8", wrong), "--nnodes 4 --nproc_per_node 8"},
+          {fmt::format("N={}\n{}", wrong, header), "--nnodes $N --nproc_per_node 8"}}) {
+      CAPTURE(row.first + "\n" + row.second);
+      const Result<LaunchJob> job = job_of_counts(row.first, row.second);
+      if (job) CHECK(names(job->unused, "is no count"));
+    }
+  for (const auto& row : {std::pair(header, std::string("--nnodes 4 --nproc_per_node 8")),
+                          {header, "--nnodes $N --nproc_per_node gpu"},
+                          {header, "--nnodes 1:4 --nproc_per_node auto"},
+                          {"#SBATCH --nodes=2-4\n#SBATCH --gres=gpu:h100:8", "--nnodes 4"},
+                          {"#SBATCH -N 4\n#SBATCH --gres=gpu:8(S:0-1)", "--nnodes 4 --node_rank 0"}}) {
+    CAPTURE(row.first + "\n" + row.second);
+    const Result<LaunchJob> job = job_of_counts(row.first, row.second);
+    REQUIRE(job);
+    CHECK_FALSE(names(job->unused, "is no count"));
+  }
+}
+
 }  // namespace plan

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -297,6 +298,62 @@ std::string with_other_gpus(const LaunchSource& source, const LaunchFacts& facts
     if (counted->gpus() != facts.gpus() && (facts.gpus() == 0 || !own.one_node.empty())) return {};
     if (counted->gpus() != facts.gpus()) return started_elsewhere(own, facts.gpus(), facts.gpus_where);
     if (own.gpus() != counted->gpus()) return started_elsewhere(own, counted->gpus(), counted->gpus_where);
+  }
+  return {};
+}
+
+namespace {
+
+/// What a launcher takes: a count, `2:4` and `2-4` of nodes, `gpu` and `auto` of processes. Others are not judged where
+/// they begin with a letter, as names of GPUs do, or hold what the shell leaves open.
+bool is_no_count(std::string_view value) {
+  if (value.empty() || value.find_first_of("$`<{(,") != std::string_view::npos || count_of(value) > 0) return false;
+  const std::size_t between = value.find_first_of(":-", 1);
+  if (between != std::string_view::npos)
+    return count_of(value.substr(0, between)) == 0 || count_of(value.substr(between + 1)) == 0;
+  return value.front() == '-' || std::isdigit(static_cast<unsigned char>(value.front())) != 0;
+}
+
+/// What `flag value` is to launchers, at `where`; empty where it is a count.
+std::string no_count(std::string_view flag, std::string_view value, std::string_view where) {
+  if (!is_no_count(value)) return {};
+  return fmt::format("{}: `{} {}` is no count, and its launcher stops there: counted as not stated", where, flag,
+                     value);
+}
+
+}  // namespace
+
+std::string with_no_count(const LaunchSource& source) {
+  constexpr std::string_view kCounts[] = {"--nnodes",   "--nproc-per-node", "--num-nodes",
+                                          "--num-gpus", "--num-machines",   "--num-processes"};
+  constexpr std::string_view kLines[] = {"nodes", "N", "ntasks-per-node", "gpus-per-node", "gres", "ntasks", "n"};
+  if (!is_shell(source)) return {};
+  const Script& script = follow_script(source);
+  for (const ShellDirective& line : script.sbatch) {
+    const bool counts = std::find(std::begin(kLines), std::end(kLines), line.name) != std::end(kLines);
+    if (!counts || line.value.find_first_of("(,") != std::string::npos) continue;  // sockets, and several resources
+    const bool node = line.name == "nodes" || line.name == "N";
+    const std::string_view count = node ? std::string_view(line.value) : shell::behind_kind(line.value);
+    std::string found = count.find_first_of("kKmM") == count.size() - 1  // thousands
+                            ? ""
+                            : no_count(line.name, count, fmt::format("{}:{}", source.path, line.line));
+    if (!found.empty()) return found;
+  }
+  for (const ShellCommand* command : by_weight(script)) {
+    bool starts = false, deepspeed = false;
+    for (std::size_t i = 0; i < command->words.size(); ++i) {
+      const std::string_view program = base_name(command->words[i].text);
+      deepspeed |= program == "deepspeed";
+      if (starts && is_python(program)) break;  // the program's own words
+      starts |= starts_ranks(program);
+      if (!starts) continue;
+      const auto& [flag, value, line] = flag_at(*command, i);
+      const bool counts =
+          std::any_of(std::begin(kCounts), std::end(kCounts), [&f = flag](auto name) { return is(f, name); });
+      if (!counts || (deepspeed && value == "-1")) continue;  // all that there are
+      std::string found = no_count(flag, value, fmt::format("{}:{}", source.path, line));
+      if (!found.empty()) return found;
+    }
   }
   return {};
 }

@@ -40,6 +40,10 @@ void count_commands(const Script& script, const std::string& file, LaunchFacts& 
 /// `--gpu_ids` lets it see GPUs, at which it stops; empty: none.
 [[nodiscard]] std::string with_fewer_visible(const LaunchSource& source, int each);
 
+/// A flag of a launcher or a line of Slurm's that counts nodes or GPUs by something that is no count, at which it
+/// stops; empty: none. What a variable holds is not known, and a range of nodes is a count to launchers.
+[[nodiscard]] std::string with_no_count(const LaunchSource& source);
+
 /// Nodes and GPUs that launchers among the files state (sbatch header, torchrun's flags, TrainJob, SkyPilot, hostfile).
 [[nodiscard]] LaunchFacts launcher_facts(std::span<const LaunchSource> files);
 
