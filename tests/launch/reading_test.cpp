@@ -68,31 +68,6 @@ TEST_CASE("a vocabulary is stated, or its tokenizer is known, or the file is ref
   CHECK(job_of("a.sh", kMegatron + "--tokenizer-model meta-llama/Llama-2-7b-hf\n").model->vocab == 32000);
 }
 
-TEST_CASE("words of GPT-2's tokenizer are told where they come from a file that may hold others") {
-  const std::string start = kMegatron + "--tokenizer-type GPT2BPETokenizer --merge-file m.txt --vocab-file ";
-  for (const char* other : {"/data/nordic_131072/vocab.json", "$VOCAB", "tokenizer/vocab.json", "v.json"}) {
-    CAPTURE(std::string(other));
-    const LaunchJob job = job_of("a.sh", start + other + "\n");
-    CHECK(job.model->vocab == 50257);
-    CHECK(std::any_of(job.inputs.begin(), job.inputs.end(),
-                      [&](const Input& input) { return input.key == "vocab" && input.origin == Origin::Default; }));
-    const LaunchJob stated = job_of("a.sh", start + other + " --vocab-size 131072\n");
-    CHECK(stated.model->vocab == 131072);
-    CHECK(std::none_of(stated.inputs.begin(), stated.inputs.end(), [](const Input& i) { return i.key == "vocab"; }));
-  }
-  for (const char* own : {"/data/gpt2-vocab.json", "GPT2/vocab.json", "/x/gpt2/encoder.json"}) {
-    const LaunchJob job = job_of("a.sh", start + own + "\n");
-    CHECK(std::none_of(job.inputs.begin(), job.inputs.end(), [](const Input& i) { return i.key == "vocab"; }));
-  }
-}
-
-TEST_CASE("heads of BigCode's attention are one for all where the file says so") {
-  const std::string start = kMegatron + "--vocab-size 32000 --attention-head-type ";
-  CHECK(job_of("a.sh", start + "multiquery\n").model->kinds.front().attention.kv_heads == 1);
-  CHECK(job_of("a.sh", start + "multihead\n").model->kinds.front().attention.kv_heads > 1);
-  CHECK(names(job_of("a.sh", start + "other\n").unused, "attention-head-type"));
-}
-
 TEST_CASE("a count that is a word, zero or negative is a mistake with its line") {
   for (const char* wrong :
        {"--num-query-groups x --group-query-attention", "--kv-channels 0", "--vocab-size -5", "--num-experts many"})
