@@ -142,17 +142,34 @@ void read_newest(yaml::Map& root, StackHistory& history) {
     root.reader().error(*root.get("newest"), "bad_value", fmt::format("`{}` is no release", yaml::printable(newest)));
 }
 
-void read_names(yaml::Map& root, StackPreset& preset) {
-  for (const yaml::Node* name : root.list("names", yaml::kOptional)) {
-    const bool again = std::any_of(preset.names.begin(), preset.names.end(),
-                                   [&](const std::string& before) { return same_but_for_case(before, name->text); });
+bool has_name(const std::vector<std::string>& names, std::string_view name) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& known) { return same_but_for_case(known, name); });
+}
+
+std::vector<std::string> read_names(yaml::Map& root, std::string_view key) {
+  std::vector<std::string> names;
+  for (const yaml::Node* name : root.list(key, yaml::kOptional)) {
     if (name->kind != yaml::Kind::Scalar)
       root.reader().error(*name, "bad_value", "a name is a text");
-    else if (again)
+    else if (has_name(names, name->text))
       root.reader().error(*name, "duplicate_key", fmt::format("`{}` is given twice", yaml::printable(name->text)));
     else
-      preset.names.push_back(name->text);
+      names.push_back(name->text);
   }
+  return names;
+}
+
+/// `general` lists names of the file, or says `all`.
+void read_all_names(yaml::Map& root, StackPreset& preset) {
+  preset.names = read_names(root, "names");
+  preset.makers = read_names(root, "makers");
+  preset.general = read_names(root, "general");
+  if (preset.general == std::vector<std::string>{"all"}) preset.general = preset.names;
+  for (const std::string& name : preset.general)
+    if (!has_name(preset.names, name))
+      root.reader().error(*root.get("general"), "unknown_name",
+                          fmt::format("`{}` is none of `names`, and not `all`", yaml::printable(name)));
 }
 
 void read_run(yaml::Map map, StackPreset& preset) {
@@ -234,7 +251,7 @@ Result<StackPreset> read_stack(std::string text, std::string file) {
     index = 0;
     for (const yaml::Node* change : root.list("changes", yaml::kOptional))
       read_change(reader.map(*change, fmt::format("changes[{}]", index++)), preset.history);
-    read_names(root, preset);
+    read_all_names(root, preset);
     index = 0;
     for (const yaml::Node* entry : root.list("runs", yaml::kOptional))
       read_run(reader.map(*entry, fmt::format("runs[{}]", index++)), preset);

@@ -48,6 +48,9 @@ struct StackPreset {
   StackHistory history{};
   /// How tables of runs write the software, in the column `framework`; none: it is part of other software alone.
   std::vector<std::string> names{};
+  /// Those of `names` that are libraries and front ends, which run on whatever else a cell names.
+  std::vector<std::string> general{};
+  std::vector<std::string> makers{};  ///< whose names tables write in front of the software's: NVIDIA NeMo
   /// What published runs of it did where they do not say, each entry over those before it.
   std::vector<RunEntry> runs{};
 

@@ -117,18 +117,25 @@ std::string runs_of(const std::string& name, const StackPreset& preset) {
   return lines + "}\n\n";
 }
 
-/// One row of the table of software, with its names in an array before it.
+/// One row of the table of software, with its lists of names in arrays before it.
 struct SoftwareRow {
   std::string names, row;
 };
 SoftwareRow row_of(const std::string& name, const StackPreset& preset) {
-  std::string words;
-  for (const std::string& word : preset.names) join(words, ", ", quoted(word));
   const std::string function = function_of(name);
-  return {words.empty() ? "" : fmt::format("constexpr std::string_view k_{}[] = {{{}}};\n", function, words),
-          fmt::format("    {{{}, {}, {}, {}, {}_runs}},\n", quoted(name),
-                      words.empty() ? std::string("{}") : fmt::format("k_{}", function),
-                      preset.stands_over() ? "true" : "false", function, function)};
+  SoftwareRow made;
+  const auto array = [&](std::string_view kind, const std::vector<std::string>& list) {
+    if (list.empty()) return std::string("{}");
+    std::string words;
+    for (const std::string& word : list) join(words, ", ", quoted(word));
+    made.names += fmt::format("constexpr std::string_view k_{}_{}[] = {{{}}};\n", function, kind, words);
+    return fmt::format("k_{}_{}", function, kind);
+  };
+  const std::string names = array("names", preset.names), general = array("general", preset.general),
+                    makers = array("makers", preset.makers);
+  made.row = fmt::format("    {{{}, {}, {}, {}, {}, {}, {}_runs}},\n", quoted(name), names, general, makers,
+                         preset.stands_over() ? "true" : "false", function, function);
+  return made;
 }
 
 /// What is wrong with the files together: software that two of them name.

@@ -27,11 +27,13 @@ bool same_letters(std::string_view a, std::string_view b) {
   return !one.empty() && one == letters(b);
 }
 
+bool among(std::span<const std::string_view> names, std::string_view name, Same same) {
+  return std::any_of(names.begin(), names.end(), [&](std::string_view known) { return same(known, name); });
+}
+
 const RunSoftware* software_called(std::string_view name, Same same) {
   for (const RunSoftware& software : run_software())
-    if (std::any_of(software.names.begin(), software.names.end(),
-                    [&](std::string_view known) { return same(known, name); }))
-      return &software;
+    if (among(software.names, name, same)) return &software;
   return nullptr;
 }
 
@@ -85,11 +87,11 @@ std::vector<std::string_view> parts_of(std::string_view cell) {
 
 /// A name without that of its maker in front: `NVIDIA NeMo`.
 std::string_view without_maker(std::string_view name) {
-  constexpr std::string_view kMakers[] = {"NVIDIA ", "PyTorch ",      "MosaicML ", "Google ", "Microsoft ",
-                                          "HF ",     "Hugging Face ", "Meta ",     "AMD ",    "Intel "};
-  for (const std::string_view maker : kMakers)
-    if (name.size() > maker.size() && same_but_for_case(name.substr(0, maker.size()), maker))
-      return name.substr(maker.size());
+  for (const RunSoftware& software : run_software())
+    for (const std::string_view maker : software.makers)
+      if (name.size() > maker.size() && name[maker.size()] == ' ' &&
+          same_but_for_case(name.substr(0, maker.size()), maker))
+        return trim(name.substr(maker.size()));
   return name;
 }
 
@@ -103,22 +105,25 @@ bool is_remark(std::string_view word) {
                      [&](std::string_view known) { return same_but_for_case(known, word); });
 }
 
+/// The software of a part of a cell.
+struct PartSoftware {
+  NamedSoftware named{};
+  bool general = false;  ///< a library or a front end, which runs on whatever another part names: `PyTorch (FSDP)`
+};
+
 /// The software of a part of a cell, with as many of its last words as it takes.
-NamedSoftware named_in(std::string_view part) {
+PartSoftware named_in(std::string_view part) {
   for (;;) {
-    if (NamedSoftware named = with_version(part, same_letters); named.software != nullptr) return named;
-    if (NamedSoftware named = with_version(without_maker(part), same_letters); named.software != nullptr) return named;
+    for (const std::string_view name : {part, without_maker(part)})
+      if (const NamedSoftware named = with_version(name, same_letters); named.software != nullptr) {
+        const std::span<const std::string_view> general = named.software->general;
+        return {named,
+                among(general, name, same_letters) || among(general, name.substr(0, name.rfind(' ')), same_letters)};
+      }
     const std::size_t space = part.rfind(' ');
     if (space == std::string_view::npos || !is_remark(part.substr(space + 1))) return {};
     part = trim(part.substr(0, space));
   }
-}
-
-/// Libraries and front ends, which run on whatever another part of the cell names: `PyTorch (FSDP)`, `TRL + DeepSpeed`.
-bool is_general(const RunSoftware& software, std::string_view part) {
-  for (const std::string_view key : {"eager", "hugging-face", "deepspeed"})
-    if (software.key == key) return true;
-  return same_letters(part, "JAX") || same_letters(part, "Primus");
 }
 
 /// Does the cell name software that it did not run?
@@ -162,11 +167,11 @@ NamedSoftware named_software(std::string_view cell) {
   if (compares(cell)) return {};
   NamedSoftware found;
   for (const std::string_view part : parts_of(cell)) {
-    NamedSoftware named = named_in(part);
-    named.loosely = true;
-    if (named.software == nullptr) continue;
-    if (!is_general(*named.software, part)) return named;
-    if (found.software == nullptr) found = named;
+    PartSoftware in_part = named_in(part);
+    in_part.named.loosely = true;
+    if (in_part.named.software == nullptr) continue;
+    if (!in_part.general) return in_part.named;
+    if (found.software == nullptr) found = in_part.named;
   }
   return found;
 }

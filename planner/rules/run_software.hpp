@@ -68,9 +68,11 @@ struct RunDefaults {
 
 /// Software that published runs ran: a file of presets/stacks.
 struct RunSoftware {
-  std::string_view key;                     ///< the file's name
-  std::span<const std::string_view> names;  ///< as the column `framework` writes it; none: of no cell
-  bool over;                                ///< it is what some runs of any software did, which say so themselves
+  std::string_view key;                       ///< the file's name
+  std::span<const std::string_view> names;    ///< as the column `framework` writes it; none: of no cell
+  std::span<const std::string_view> general;  ///< of these, libraries and front ends, which run on other software, too
+  std::span<const std::string_view> makers;   ///< whose names are written in front of it
+  bool over;                                  ///< it is what some runs of any software did, which say so themselves
   Stack (*stack)();
   void (*runs)(const RunSigns&, RunDefaults&);  ///< what the file says of such a run, laid over what is there
 };

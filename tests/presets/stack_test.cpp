@@ -108,6 +108,19 @@ TEST_CASE("a stack does what the one that it is like does, but for what it state
   }
 }
 
+TEST_CASE("libraries and front ends are among the names of their file") {
+  const auto names = [](const std::string& general) {
+    return read_stack("preset: stack/1\nname: x\nnames: [Alpha, Beta]\nmakers: [Acme]\ngeneral: " + general + "\n",
+                      "x.yaml");
+  };
+  REQUIRE(names("beta").has_value());
+  CHECK(names("beta")->general == std::vector<std::string>{"beta"});
+  CHECK(names("all")->general == names("all")->names);
+  CHECK(names("all")->makers == std::vector<std::string>{"Acme"});
+  REQUIRE_FALSE(names("[Beta, Gamma]").has_value());
+  CHECK(names("[Beta, Gamma]").error().front().message.find("`Gamma`") != std::string::npos);
+}
+
 TEST_CASE("facts have a type, a source, and one place") {
   const std::string head = "preset: stack/1\nname: x\nfacts:\n";
   const auto preset =
