@@ -12,6 +12,7 @@
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
 #include "planner/runs/run_problem.hpp"
+#include "planner/runs/run_rates.hpp"
 
 namespace plan {
 namespace {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -91,21 +93,20 @@ std::string template_of(const std::string& reason) {
   return out;
 }
 
-/// Rows that miss for one reason; `first` is the reason of the first of them.
+/// Rows of which one sentence holds; `first` is the sentence of the first of them.
 struct Missed {
   std::string first{};
   int rows = 0;
   bool several = false;
 };
 
-/// Reasons with their number of rows, the most common first.
-std::vector<Missed> reasons_of(const Validation& validation) {
+/// Sentences with their number of rows, the most common first.
+std::vector<Missed> most_common(const std::vector<std::string>& sentences) {
   std::map<std::string, Missed> by_template;
-  for (const ScoredRun& run : validation.runs) {
-    if (run.reason.empty()) continue;
-    Missed& missed = by_template[template_of(run.reason)];
-    if (missed.rows++ == 0) missed.first = run.reason;
-    missed.several |= missed.first != run.reason;
+  for (const std::string& sentence : sentences) {
+    Missed& missed = by_template[template_of(sentence)];
+    if (missed.rows++ == 0) missed.first = sentence;
+    missed.several |= missed.first != sentence;
   }
   std::vector<Missed> reasons;
   for (auto& [key, missed] : by_template) reasons.push_back(std::move(missed));
@@ -113,10 +114,11 @@ std::vector<Missed> reasons_of(const Validation& validation) {
   return reasons;
 }
 
-std::string reasons_table(const Validation& validation, const Terminal& terminal) {
-  const std::vector<Missed> reasons = reasons_of(validation);
+std::string sentences_table(const std::vector<std::string>& sentences, std::string_view title,
+                            const Terminal& terminal) {
+  const std::vector<Missed> reasons = most_common(sentences);
   if (reasons.empty()) return {};
-  std::string out = fmt::format("\n{}\n", paint(terminal, Style::Bold, "Not scored"));
+  std::string out = fmt::format("\n{}\n", paint(terminal, Style::Bold, title));
   int rest = 0;
   for (std::size_t i = 0; i < reasons.size(); ++i) {
     const std::string text = reasons[i].several ? reasons[i].first + ", or the like" : reasons[i].first;
@@ -143,7 +145,13 @@ std::string validation_text(const Validation& validation, const Terminal& termin
   out += memory_table(suites, terminal);
   out += fit_table(suites, terminal);
   out += ranking_table(suites, terminal);
-  out += reasons_table(validation, terminal);
+  std::vector<std::string> remarks, reasons;
+  for (const ScoredRun& run : validation.runs) {
+    remarks.insert(remarks.end(), run.remarks.begin(), run.remarks.end());
+    if (!run.reason.empty()) reasons.push_back(run.reason);
+  }
+  out += sentences_table(remarks, "Scored, but", terminal);
+  out += sentences_table(reasons, "Not scored", terminal);
   if (validation.scored > 0)
     out += fmt::format("\n{}\n", wrap("Errors are |predicted / measured - 1|; bias is their signed mean, inside the "
                                       "share of measurements within the printed interval. Overall weighs every suite "

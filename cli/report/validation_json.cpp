@@ -1,6 +1,6 @@
 // Validation for machines: JSON (schema plan-validate/1) and one CSV line a run. Tested by
 // tests/cli/validation_test.cpp.
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -68,6 +68,9 @@ std::string validation_json(const Validation& validation) {
   json["skipped"] = Json::array();
   for (const ScoredRun& run : validation.runs)
     if (!run.reason.empty()) json["skipped"].push_back({{"id", run.run.id}, {"reason", run.reason}});
+  json["remarks"] = Json::array();
+  for (const ScoredRun& run : validation.runs)
+    for (const std::string& remark : run.remarks) json["remarks"].push_back({{"id", run.run.id}, {"remark", remark}});
   json["suites"] = Json::object();
   for (const auto& [name, score] : validation.suites) json["suites"][name] = suite_json(score);
   json["overall"] = suite_json(validation.overall);
@@ -78,7 +81,7 @@ std::string validation_rows(const Validation& validation) {
   std::string out =
       "id,suite,quality,model,gpu,gpus,step_time_measured_s,step_time_predicted_s,step_time_error,step_time_low_s,"
       "step_time_high_s,memory_kind,memory_measured_bytes,memory_predicted_bytes,memory_error,memory_low_bytes,"
-      "memory_high_bytes,fits_measured,fits_predicted,reason\n";
+      "memory_high_bytes,fits_measured,fits_predicted,reason,remarks\n";
   for (const ScoredRun& scored : validation.runs) {
     const Run& run = scored.run;
     out += fmt::format("{},{},{},{},{},{},", cell(run.id), cell(run.suite), cell(run.quality), cell(run.model),
@@ -87,7 +90,7 @@ std::string validation_rows(const Validation& validation) {
     out += fmt::format(",{},{}", scored.memory ? cell(run.memory_kind) : "", compared_cells(scored.memory, true));
     const auto yes = [](bool value) { return value ? "yes" : "no"; };
     out += fmt::format(",{},{}", scored.fits ? yes(scored.fitted) : "", scored.fits ? yes(*scored.fits) : "");
-    out += fmt::format(",{}\n", cell(scored.reason));
+    out += fmt::format(",{},{}\n", cell(scored.reason), cell(fmt::format("{}", fmt::join(scored.remarks, "; "))));
   }
   return out;
 }

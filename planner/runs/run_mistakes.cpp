@@ -35,6 +35,7 @@ std::string word_mistake(const Run& run) {
   const Column all[] = {
       listed("quality", run.quality, "A, B, C"),
       listed("mlp", run.mlp, "swiglu, geglu, reglu, gelu, relu, relu2"),
+      listed("time_from", run.time_from, "step, tokens"),
       listed("norm", run.fact("norm"), "fused, eager"),
       listed("softmax", run.fact("softmax"), "fused, eager"),
       listed("routing", run.fact("routing"), "natural, forced"),
@@ -54,9 +55,24 @@ struct ShapeColumn {
   std::optional<std::int64_t> Run::*stated;
   bool (*holds)(const Layer& layer, std::int64_t value);
 };
+bool attends(const Layer& layer) { return layer.mixer == Mixer::Attention; }
+bool latent(const Layer& layer) { return layer.mixer == Mixer::Latent; }
 bool routed(const Layer& layer) { return layer.ffn == Ffn::Moe; }
 bool dense(const Layer& layer) { return layer.ffn == Ffn::Dense; }
 constexpr ShapeColumn kShape[] = {
+    {"heads", &Run::heads,
+     [](const Layer& l, std::int64_t value) {
+       return (attends(l) && l.attention.heads == value) || (latent(l) && l.latent.heads == value);
+     }},
+    {"kv_heads", &Run::kv_heads,  // of latent attention one for all heads, or as many as its up-projections make
+     [](const Layer& l, std::int64_t value) {
+       return (attends(l) && l.attention.kv_heads == value) || (latent(l) && (value == 1 || l.latent.heads == value));
+     }},
+    {"head_dim", &Run::head_dim,
+     [](const Layer& l, std::int64_t value) {
+       return (attends(l) && l.attention.head_dim == value) ||
+              (latent(l) && (l.latent.qk_dim() == value || l.latent.nope_dim == value || l.latent.value_dim == value));
+     }},
     {"ffn", &Run::ffn, [](const Layer& l, std::int64_t value) { return dense(l) && l.dense.width == value; }},
     {"experts", &Run::experts,
      [](const Layer& l, std::int64_t value) { return value <= 1 || (routed(l) && l.moe.experts == value); }},
@@ -88,11 +104,19 @@ std::string shape_contradiction(const Run& run, const Model& model) {
   for (const ShapeColumn& column : kShape) {
     const std::optional<std::int64_t>& stated = run.*column.stated;
     // Configurations of expert models keep a width for dense layers that they do not have.
-    if (!stated || (column.stated == &Run::ffn && model.moe())) continue;
+    const bool unused = column.stated == &Run::ffn && std::none_of(model.kinds.begin(), model.kinds.end(), dense);
+    if (!stated || unused) continue;
     const auto holds = [&](const Layer& layer) { return column.holds(layer, *stated); };
     if (std::none_of(model.kinds.begin(), model.kinds.end(), holds))
       return fmt::format("`{}` {} is not what layers of {} have", column.name, *stated, model.name);
   }
+  const auto gated = [&](const Layer& layer) {
+    return (dense(layer) && layer.dense.gated) || (routed(layer) && layer.moe.gated);
+  };
+  const bool any = std::any_of(model.kinds.begin(), model.kinds.end(), gated);
+  // `gelu` may be the activation of a gate.
+  if (run.mlp.ends_with("glu") ? !any : any && run.mlp.starts_with("relu"))
+    return fmt::format("mlp `{}` on {}, whose feed-forwards are {}gated", run.mlp, model.name, any ? "" : "not ");
   return size_contradiction(run, model);
 }
 
@@ -108,23 +132,14 @@ std::string degrees_contradiction(const Run& run, const Model& model) {
   if (degree(run.etp) > 1 && !model.moe())
     return fmt::format("`etp` {} on {}, which has no experts", *run.etp, model.name);
   if (degree(run.vp) > 1 && run.pp == 1) return fmt::format("`vp` {} without a pipeline", *run.vp);
+  if (run.pp == 1 && !one_of(run.schedule, {"", "1f1b", "gpipe"}))
+    return fmt::format("schedule `{}` without a pipeline", run.schedule);
+  if (run.shard == "fsdp" && run.zero == 1) return "shard `fsdp` beside `zero` 1, which leaves weights whole";
   if (!run.shard.empty() && run.zero == 0) return fmt::format("shard `{}` beside `zero` 0", run.shard);
   return {};
 }
 
-/// Rounded as far as sources print, a step and its tokens a second differ by less.
-constexpr double kRounding = 0.1;
-
 }  // namespace
-
-std::string rate_mistake_of(const Run& run) {
-  if (!run.step_time_s || !run.tokens_per_s_per_gpu || !run.seq || !run.global_batch || !run.gpus) return {};
-  if (*run.step_time_s <= 0 || *run.tokens_per_s_per_gpu <= 0) return {};
-  const double step = static_cast<double>(*run.seq) * static_cast<double>(*run.global_batch) /
-                      (*run.tokens_per_s_per_gpu * static_cast<double>(*run.gpus));
-  if (std::abs(step / *run.step_time_s - 1) <= kRounding) return {};
-  return fmt::format("`tokens_per_s_per_gpu` is a step of {:.4g} s, `step_time_s` is {:.4g}", step, *run.step_time_s);
-}
 
 std::optional<Optimizer> optimizer_of(const Run& run) {
   const std::string words = lowered(run.optimizer.substr(0, run.optimizer.find('(')));  // without a remark

@@ -23,7 +23,5 @@ namespace plan {
 /// Why a row cannot be taken at its word, in a sentence: a word that is none of its column's, or two columns that
 /// contradict each other or the model. Empty if it can.
 [[nodiscard]] std::string mistake_of(const Run& run, const Model& model);
-/// Likewise of a step's seconds and its tokens a second that are two different steps.
-[[nodiscard]] std::string rate_mistake_of(const Run& run);
 
 }  // namespace plan

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 #include <fmt/core.h>
@@ -16,9 +17,11 @@
 #include "formulas/torus.hpp"
 #include "planner/estimate.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/rules/words.hpp"
 #include "planner/runs/run_axes.hpp"
 #include "planner/runs/run_guesses.hpp"
 #include "planner/runs/run_mistakes.hpp"
+#include "planner/runs/run_rates.hpp"
 #include "planner/runs/run_stack.hpp"
 #include "planner/stages.hpp"
 
@@ -103,17 +106,37 @@ std::optional<Model> named_model(const Catalogue& catalogue, std::string name) {
   return catalogue.model(name.substr(0, remark));
 }
 
-Result<Model> model_of(const Run& run, const Catalogue& catalogue) {
+/// What a row gives a named model otherwise than its preset has it: the row's is taken. Vocabularies are padded.
+void remark_shape(const Run& run, const Model& preset, std::vector<std::string>& remarks) {
+  constexpr double kPadding = 0.05;
+  const auto other = [&](std::string_view column, const std::optional<std::int64_t>& stated, std::int64_t known,
+                         double near) {
+    if (!stated || known <= 0 || std::abs(static_cast<double>(*stated) / static_cast<double>(known) - 1) <= near)
+      return;
+    remarks.push_back(fmt::format("`{}` {} is taken, where {} has {}", column, *stated, preset.name, known));
+  };
+  other("vocab", run.vocab, preset.vocab, kPadding);
+  for (const Layer& kind : preset.kinds) {
+    if (kind.mixer != Mixer::Attention) continue;
+    other("heads", run.heads, kind.attention.heads, 0);
+    if (run.heads == run.kv_heads && kind.attention.heads == kind.attention.kv_heads) return;  // one fact
+    return other("kv_heads", run.kv_heads, kind.attention.kv_heads, 0);
+  }
+}
+
+Result<Model> model_of(const Run& run, const Catalogue& catalogue, std::vector<std::string>& remarks) {
   const std::string name(run.whole_model());
   if (std::optional<Model> preset = named_model(catalogue, name)) {
     if (name != run.model && run.layers && *run.layers <= kMostLayers) *preset = truncate(*preset, *run.layers);
     const bool same_depth = !run.layers || preset->depth() == *run.layers;
     if (same_depth && (!run.hidden || preset->hidden == *run.hidden)) {
+      remark_shape(run, *preset, remarks);
       if (run.vocab) preset->vocab = *run.vocab;
       for (Layer& kind : preset->kinds)
         if (kind.mixer == Mixer::Attention) take_heads(kind.attention, run);
       return *preset;
     }
+    remarks.push_back(fmt::format("the row's columns are the model, `{}` has another depth or width", run.model));
   }
   if (!run.layers || !run.hidden || !run.heads)
     return skip("model_not_stated",
@@ -341,7 +364,7 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   Problem& problem = built.problem;
   if (Result<bool> stated = states_enough(run); !stated) return fail(stated.error());
   problem.gpus = static_cast<int>(*run.gpus);
-  Result<Model> model = model_of(run, catalogue);
+  Result<Model> model = model_of(run, catalogue, built.remarks);
   if (!model) return fail(model.error());
   problem.model = *std::move(model);
   if (const std::string why = mistake_of(run, problem.model); !why.empty()) return skip("mistaken_row", why);
@@ -350,6 +373,9 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
 
   const Result<Precision> precision = precision_of(run);
   if (!precision) return fail(precision.error());
+  if (!run.precision.empty() && !multiplies(problem.cluster.gpu, *precision))
+    return skip("mistaken_row", fmt::format("precision `{}` on {}, which has no such products", run.precision,
+                                            problem.cluster.gpu.name));
   const Result<RunDefaults> defaults = defaults_of(run, problem.model, *precision);
   if (!defaults) return fail(defaults.error());
   problem.training.precision = *precision;
@@ -363,29 +389,13 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
   if (const int rule = broken_rule(problem, built.layout); rule >= 0)
     return skip(std::string(rules()[static_cast<std::size_t>(rule)].code),
                 fmt::format("the row breaks a rule: {}", rules()[static_cast<std::size_t>(rule)].text));
-  if (const std::string why = rate_mistake_of(run); !why.empty()) return skip("mistaken_row", why);
+  if (const std::string why = figure_mistake_of(run, built); !why.empty()) return skip("mistaken_row", why);
+  if (defaults->loosely)
+    built.remarks.push_back(fmt::format("framework `{}` is taken for {} of presets/stacks", run.framework,
+                                        named_software(run.framework).software->key));
   built.guessed = guess_degrees(run, defaults->job, problem, built.layout) || defaults->loosely;
   take_what_fits(run, defaults->job, problem, built.layout);
   return built;
-}
-
-std::optional<double> measured_step_time(const Run& run, const RunProblem& built) {
-  if (run.step_time_s) return run.step_time_s;
-  const Problem& problem = built.problem;
-  const double tokens = static_cast<double>(problem.training.tokens_per_step());
-  if (run.tokens_per_s_per_gpu && *run.tokens_per_s_per_gpu > 0)
-    return tokens / (*run.tokens_per_s_per_gpu * problem.gpus);
-  double rate = run.tflops_per_gpu.value_or(0) * 1e12;
-  if (rate == 0 && run.mfu) rate = *run.mfu * peak_of_16_bits(problem.cluster.gpu).value;
-  if (rate <= 0) return std::nullopt;
-  const std::optional<FlopsConvention> convention = convention_of(run);
-  if (!convention) return std::nullopt;
-  Flops flops = model_flops_per_token(problem.model, static_cast<double>(problem.training.seq), *convention);
-  if (run.flops_convention == "hardware" && built.layout.recompute.kind == RecomputeKind::Full) {
-    const ModelFlops forward = model_flops(problem.model, static_cast<double>(problem.training.seq), Mask::Full);
-    flops = 4 * forward.total() - forward.head;  // the head is not repeated
-  }
-  return (flops * tokens).value / (rate * problem.gpus);
 }
 
 }  // namespace plan

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formulas/result.hpp"
 #include "planner/problem/problem.hpp"
@@ -27,13 +28,11 @@ struct RunProblem {
   Layout layout{};
   bool guessed = false;  ///< degrees that the row does not state were searched for, or its software is named loosely:
                          ///< no constant is fitted to it
+  std::vector<std::string> remarks{};  ///< what was taken for something else than a cell says, in sentences
 };
 
 /// Builds model, cluster, training and layout of a run. What the row does not state is its framework's
 /// documented default. The error's message is the reason why the row cannot be scored.
 [[nodiscard]] Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue);
-
-/// Step time that the source measured, in seconds, from whichever figure it gives; nullopt if none.
-[[nodiscard]] std::optional<double> measured_step_time(const Run& run, const RunProblem& built);
 
 }  // namespace plan

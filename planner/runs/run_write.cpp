@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "formulas/names.hpp"
+#include "formulas/text.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/problem/spelled_out.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -135,7 +136,7 @@ Result<std::string> with_run(const std::string& text, const std::string& file, c
   const std::string head = out.substr(0, out.find_first_of("\r\n"));
   for (std::size_t at = 0; at <= head.size();) {
     const std::size_t end = std::min(head.find(',', at), head.size());
-    names.push_back(head.substr(at, end - at));
+    names.push_back(lowered(std::string(trim(head.substr(at, end - at)))));
     at = end + 1;
   }
   for (const auto& [name, value] : cells_of(run))

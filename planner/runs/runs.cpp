@@ -55,6 +55,9 @@ class CsvReader {
       cell.text += text_[at_++];
       ++column_;
     }
+    const std::string_view word = trim(cell.text);  // blanks around it stand there for the eye
+    cell.column += word.empty() ? 0 : static_cast<int>(word.data() - cell.text.data());
+    cell.text = std::string(word);
     return cell;
   }
 
@@ -131,6 +134,10 @@ struct Parse {
     } else if (field && column == "sequence_parallel" && *field > 1) {
       refuse(fmt::format("`{}` in column `sequence_parallel` is out of range", cell.text), "it is 1 or 0");
       field.reset();
+    } else if (field && *field == 0 && is_degree(column)) {
+      refuse(fmt::format("`{}` in column `{}` is out of range", cell.text, column),
+             "degrees and micro-batches are 1 or more; leave the cell empty if the source does not say");
+      field.reset();
     } else if (field && (*field < 0 || *field > kMostCount)) {
       refuse(fmt::format("`{}` in column `{}` is out of range", cell.text, column), "counts lie between 0 and 10^12");
       field.reset();
@@ -142,7 +149,18 @@ struct Parse {
     if (field && !(*field >= 0 && *field <= kMostValue)) {
       refuse(fmt::format("`{}` in column `{}` is out of range", cell.text, column), "values lie between 0 and 10^15");
       field.reset();
+    } else if (field && column == "mfu" && *field > 1) {
+      refuse(fmt::format("`{}` in column `mfu` is out of range", cell.text),
+             *field <= 100 ? fmt::format("it is a ratio: write {:.6g} for {} %", *field / 100, cell.text)
+                           : std::string("it is a ratio, at most 1"));
+      field.reset();
     }
+  }
+
+ private:
+  static bool is_degree(std::string_view column) {
+    constexpr std::string_view kDegrees[] = {"micro_batch", "tp", "cp", "pp", "vp", "ep", "etp", "dp"};
+    return std::find(std::begin(kDegrees), std::end(kDegrees), column) != std::end(kDegrees);
   }
 };
 
@@ -173,11 +191,20 @@ std::vector<std::string> read_header(const std::vector<CsvCell>& cells, std::str
   Run empty;
   columns(empty, [&](std::string_view name, auto&) { known.push_back(name); });
   std::vector<std::string> names;
-  for (const CsvCell& cell : cells) {
+  if (const std::size_t other = cells.front().text.find_first_of(";\t|");
+      cells.size() == 1 && other != std::string::npos) {
+    errors.push_back({.code = "other_separator",
+                      .message = "the cells of the header are not separated by commas",
+                      .help = {"write the file with `,` between cells, and `.` in front of decimals"},
+                      .place = {std::string(file), cells.front().line, static_cast<int>(other) + 1, 1, {}}});
+    return names;
+  }
+  for (const CsvCell& written : cells) {
+    const CsvCell cell{lowered(written.text), written.line, written.column};
     const Place place{std::string(file), cell.line, cell.column, static_cast<int>(cell.text.size()), {}};
     if (std::find(known.begin(), known.end(), cell.text) == known.end())
       errors.push_back({.code = "unknown_column",
-                        .message = fmt::format("unknown column `{}`", cell.text.substr(0, 40)),
+                        .message = fmt::format("unknown column `{}`", written.text.substr(0, 40)),
                         .help = {"the columns are listed in plan-runs(5)"},
                         .place = place});
     else if (std::find(names.begin(), names.end(), cell.text) != names.end())
@@ -234,6 +261,7 @@ Result<std::vector<Run>> read_runs(std::string_view text, std::string_view file)
                  .help = {"the columns are listed in plan-runs(5)"},
                  .place = {std::string(file), 1, 1, 1, {}}});
   const std::vector<std::string> names = read_header(cells, file, errors);
+  if (names.empty()) return fail(std::move(errors));
   while (errors.size() < kMostErrors && reader.row(cells, errors)) {
     if (cells.size() == 1 && cells.front().text.empty()) continue;  // a blank line
     if (cells.size() != names.size()) {

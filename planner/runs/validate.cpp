@@ -1,6 +1,8 @@
 // Predicted against measured. Tested by tests/planner/runs_test.cpp.
 #include "planner/runs/validate.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -8,6 +10,7 @@
 #include "planner/estimate.hpp"
 #include "planner/learnt.hpp"
 #include "planner/memory.hpp"
+#include "planner/runs/run_rates.hpp"
 #include "planner/uncertainty.hpp"
 
 namespace plan {
@@ -51,6 +54,7 @@ ScoredRun score_run(const Run& run, const Catalogue& catalogue, const ValidateOp
   if (!built) return scored.reason = built.error().front().message, scored;
   const Estimate estimate = plan::estimate(built->problem, built->layout);
 
+  scored.remarks = built->remarks;
   scored.terms = estimate.terms, scored.layout = built->layout;
   scored.fitted = run.status == "ok";
   scored.fits = estimate.peak <= estimate.capacity;
@@ -67,6 +71,9 @@ ScoredRun score_run(const Run& run, const Catalogue& catalogue, const ValidateOp
       const Interval interval = memory_interval(built->problem, run.memory_kind);
       scored.memory = {*run.peak_memory_gib * kGiB, *predicted, *predicted * interval.low, *predicted * interval.high};
     }
+  if (run.peak_memory_gib && !scored.memory && run.memory_kind != "unstated")
+    scored.remarks.push_back(
+        fmt::format("its memory is not compared: memory_kind `{}` is none of plan-runs(5)'s", run.memory_kind));
   if (!scored.step_time && !scored.memory)
     scored.reason = "the row states no step time and no memory that can be compared";
   return scored;

@@ -25,6 +25,7 @@ struct Compared {
 struct ScoredRun {
   Run run{};
   std::string reason{};                 ///< why it could not be scored
+  std::vector<std::string> remarks{};   ///< what of a scored row was taken for something else, or not compared
   std::optional<Compared> step_time{};  ///< seconds
   std::optional<Compared> memory{};     ///< bytes, of the row's memory kind
   Terms terms{};                        ///< of the predicted step

@@ -8,6 +8,7 @@
 #include "acceptance/published_runs.hpp"
 #include "planner/ranking.hpp"
 #include "planner/runs/diagnosis.hpp"
+#include "planner/runs/run_rates.hpp"
 #include "planner/uncertainty.hpp"
 
 using namespace plan;

@@ -14,6 +14,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/request/run_files.hpp"
 #include "contents.hpp"
+#include "temporary_folder.hpp"
 
 using namespace plan;
 using Json = nlohmann::ordered_json;
@@ -216,6 +217,33 @@ TEST_CASE("mistakes of all files come with the line they stand in") {
   CHECK(runs.error()[0].place.column == 3);
   CHECK(runs.error()[0].place.text == "b,many");
   CHECK(runs.error()[1].code == "unreadable_file");
+}
+
+TEST_CASE("a word of a file of runs that is none comes with the word or the number to write") {
+  const std::pair<const char*, const char*> cases[] = {{"step_time_ms\nx,1\n", "`step_time_s`"},
+                                                       {"seq_length\nx,1\n", "`seq`"},
+                                                       {"tensor-model-parallel-size\nx,1\n", "`tp`"},
+                                                       {"global_batch_size\nx,1\n", "`global_batch`"},
+                                                       {"step_time_s\nx,5200 ms\n", "`5.2`"},
+                                                       {"seq\nx,8k\n", "`8192`"},
+                                                       {"seq\nx,\"8,192\"\n", "`8192`"},
+                                                       {"peak_memory_gib\nx,40960 MiB\n", "`40`"},
+                                                       {"inter_gb_s\nx,400 Gb/s\n", "`50`"},
+                                                       {"mfu\nx,38 %\n", "`0.38`"},
+                                                       {"mfu\nx,38\n", "0.38"},
+                                                       {"tflops_per_gpu\nx,0.4 PFLOP/s\n", "`400`"}};
+  const TemporaryFolder folder;
+  for (const auto& one : cases) {
+    CAPTURE(one.first);
+    const auto runs = read_run_files({folder.write("r.csv", std::string("id,") + one.first)});
+    REQUIRE_FALSE(runs.has_value());
+    REQUIRE(runs.error().size() == 1);
+    CHECK(runs.error().front().help.front().find(one.second) != std::string::npos);
+  }
+  const std::string row = "a,64\n";
+  const std::string file = folder.write("twice.csv", "id,gpus\n" + row + row);
+  CHECK(read_run_files({file})->back().status == "duplicate");
+  CHECK(read_run_files({file})->front().status.empty());
 }
 
 TEST_CASE("a run names presets, never files, and may have a cluster of its own") {

@@ -112,7 +112,7 @@ TEST_CASE("no axis of a job is lost in a row: it trains as before, or is refused
     problem.training.global_batch = static_cast<std::int64_t>(layout.dp) * layout.micro_batch * kMicroBatches;
     if (!layout.chunk_layers.empty()) problem.fixed.chunk_layers = layout.chunk_layers;
     if (broken_rule(problem, layout) >= 0) continue;
-    const Result<Run> run = run_of(problem, layout, {.id = "r", .step_time_s = 1}, only(problem));
+    const Result<Run> run = run_of(problem, layout, {.id = "r", .step_time_s = 1e4}, only(problem));
     CAPTURE(layout_flag(layout));
     const Result<RunProblem> again = run ? problem_of(*run, only(problem)) : fail(run.error());
     if (!run) {

@@ -47,6 +47,11 @@ TEST_CASE("every mistake of a runs file is reported with its place") {
       {"id,zero\nx,4\n", "bad_cell", 2, 3},
       {"id,mfu\nx,nan\n", "bad_cell", 2, 3},
       {"id,gpus\nx,1e30\n", "bad_cell", 2, 3},
+      {"id,mfu\nx,38\n", "bad_cell", 2, 3},
+      {"id,micro_batch\nx,0\n", "bad_cell", 2, 3},
+      {"id,vp\nx, 0\n", "bad_cell", 2, 4},
+      {"id;gpus;mfu\nx;64;0,4\n", "other_separator", 1, 3},
+      {"id\tgpus\nx\t64\n", "other_separator", 1, 3},
       {"id,gpus\nx\n", "row_width", 2, 1},
       {"id,notes\nx,\"open\n", "unclosed_quote", 2, 3},
       {"id,gpus\nx,\"6\"4\n", "text_after_quote", 2, 6},
@@ -63,6 +68,12 @@ TEST_CASE("every mistake of a runs file is reported with its place") {
     CHECK_FALSE(error.help.empty());
   }
   CHECK(read_runs("id,gpus,mfu\na,x,y\nb,z,1\n", "r.csv").error().size() == 3);
+  CHECK(read_runs("id;gpus;mfu\nx;64;0,4\n", "r.csv").error().size() == 1);
+  const auto loose = read_runs(" ID, GPUs ,Model\n a , 64, llama3-8b \n", "r.csv");  // blanks are there for the eye
+  REQUIRE(loose.has_value());
+  CHECK(loose->front().id == "a");
+  CHECK(loose->front().gpus == 64);
+  CHECK(loose->front().model == "llama3-8b");
 }
 
 TEST_CASE("cells of any text are read back, with blanks behind the quote, whatever ends a line and the file") {

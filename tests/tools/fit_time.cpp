@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "planner/estimate.hpp"
+#include "planner/runs/run_rates.hpp"
 #include "planner/runs/validate.hpp"
 #include "tests/contents.hpp"
 #include "tests/tools/intervals.hpp"

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "planner/runs/run_problem.hpp"
+#include "planner/runs/runs.hpp"
+
+namespace plan {
+
+/// Step time that the source measured, in seconds, from the first figure that it gives of step_time_s,
+/// tokens_per_s_per_gpu, tflops_per_gpu and mfu; nullopt if none.
+[[nodiscard]] std::optional<double> measured_step_time(const Run& run, const RunProblem& built);
+
+/// The least and the most that any convention counts as FLOPs of a token of training, recomputed ones among them.
+struct CountedFlops {
+  double least = 0, most = 0;
+};
+[[nodiscard]] CountedFlops counted_by_any(const Model& model, double seq);
+
+/// Why the figures of a row cannot all be of one run, in a sentence: two rates that are two different steps, a step
+/// under what the GPUs need at their peak, more memory than a GPU has. Empty if they can.
+[[nodiscard]] std::string figure_mistake_of(const Run& run, const RunProblem& built);
+
+}  // namespace plan
