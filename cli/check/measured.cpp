@@ -46,12 +46,14 @@ Result<MeasuredJob> measured_job(const std::vector<std::string>& logs, const std
   measured.files = fmt::format("{}", fmt::join(logs, ", "));
   Result<JobLogs> read = read_job_logs(logs, problem);
   if (!read) errors = read.error();
-  if (read)
-    if (const std::optional<Error> error = too_fast(*read, problem, planned)) errors.push_back(*error);
   RealBytes device{};
   for (const std::string& file : smi) {
     const Result<SmiSummary> summary = read_smi(file);
     if (keep_errors(errors, summary)) device = std::max(device, summary->memory_used);
+  }
+  if (read) {
+    const Errors beyond = beyond_gpus(*read, device, problem, planned);
+    errors.insert(errors.end(), beyond.begin(), beyond.end());
   }
   if (!errors.empty()) return fail(std::move(errors));
   measured.step = read->step;

@@ -204,11 +204,16 @@ Errors measure_report(const Args& args, const Result<JobLogs>& logs, DiagnosisRe
   Errors errors = logs ? Errors{} : logs.error();
   std::vector<Evidence> evidence;
   if (logs) report.logs = logs->logs, report.step = logs->step, evidence = logs->evidence;
-  if (logs)
-    if (const std::optional<Error> error = too_fast(*logs, report.plan.problem, report.plan.best))
-      errors.push_back(*error);
   const Errors of_files = read_files(args, report, evidence);
   errors.insert(errors.end(), of_files.begin(), of_files.end());
+  if (logs) {
+    const RealBytes device = std::max({report.device_used, report.snapshot_allocated, report.snapshot_reserved});
+    const Errors beyond = beyond_gpus(*logs, device, report.plan.problem, report.plan.best);
+    errors.insert(errors.end(), beyond.begin(), beyond.end());
+    for (const MeasuredLog& log : report.logs)
+      for (std::string& said : speeds_apart(log, report.plan.problem))
+        report.notes.push_back({"speeds_apart", std::move(said)});
+  }
   if (!errors.empty()) return errors;
   measure(report);
   compare_memory(report);

@@ -10,6 +10,7 @@
 #include "cli/logs/slow_ranks.hpp"
 #include "formulas/keep_errors.hpp"
 #include "planner/physics.hpp"
+#include "planner/runs/run_rates.hpp"
 
 namespace plan {
 namespace {
@@ -47,35 +48,100 @@ void compare_ranks(const std::vector<NamedTime>& steps, std::vector<Evidence>& e
 
 }  // namespace
 
-std::optional<Steady> step_of(const MeasuredLog& log, const Problem& problem) {
-  if (const Series* times = log.find(LogFigure::StepTime)) return steady(*times);
-  const auto from_rate = [&](LogFigure figure, double work) -> std::optional<Steady> {
+namespace {
+
+/// What a log prints of its speed, the figure that counts first.
+struct PrintedSpeed {
+  std::string_view what;
+  Steady step;
+};
+
+std::vector<PrintedSpeed> printed_speeds(const MeasuredLog& log, const Problem& problem) {
+  std::vector<PrintedSpeed> speeds;
+  if (const Series* times = log.find(LogFigure::StepTime)) speeds.push_back({"step times", steady(*times)});
+  const auto from_rate = [&](std::string_view what, LogFigure figure, double work) {
     const Series* rates = log.find(figure);
-    if (rates == nullptr) return std::nullopt;
+    if (rates == nullptr) return;
     Steady rate = steady(*rates);
-    if (!(rate.median > 0)) return std::nullopt;
+    if (!(rate.median > 0)) return;
     rate.median = work / rate.median;
-    return rate;
+    speeds.push_back({what, rate});
   };
   const double sequences = static_cast<double>(problem.training.global_batch);
   const double tokens = static_cast<double>(problem.training.tokens_per_step());
-  if (auto step = from_rate(LogFigure::TokensPerSecondGpu, tokens / problem.gpus)) return step;
-  if (auto step = from_rate(LogFigure::TokensPerSecond, tokens)) return step;
-  if (auto step = from_rate(LogFigure::SamplesPerSecond, sequences)) return step;
+  from_rate("tokens/s of a GPU", LogFigure::TokensPerSecondGpu, tokens / problem.gpus);
+  from_rate("tokens/s", LogFigure::TokensPerSecond, tokens);
+  from_rate("samples/s", LogFigure::SamplesPerSecond, sequences);
   const Series* mean = log.find(LogFigure::TokensPerSecondSoFar);  // the last one rests on the most steps
-  if (mean == nullptr || !(mean->last() > 0)) return std::nullopt;
-  return Steady{tokens / mean->last(), 0, 0, mean->count(), 0};
+  if (speeds.empty() && mean != nullptr && mean->last() > 0)
+    speeds.push_back({"mean tokens/s", {tokens / mean->last(), 0, 0, mean->count(), 0}});
+  return speeds;
 }
 
-std::optional<Error> too_fast(const JobLogs& logs, const Problem& problem, const Estimate& planned) {
+/// GB may be printed for GiB, and cards have a little more than their preset leaves to a job.
+constexpr double kLooseUnit = 0x1p30 / 1e9;
+
+Error not_of_these_gpus(std::string message) {
+  return {"files_disagree",
+          std::move(message),
+          {"the log is of another job, or prints its figures in another unit"},
+          {"--model, --seq, --global-batch, --gpu and --gpus of the run that wrote it"}};
+}
+
+}  // namespace
+
+std::optional<Steady> step_of(const MeasuredLog& log, const Problem& problem) {
+  const std::vector<PrintedSpeed> speeds = printed_speeds(log, problem);
+  return speeds.empty() ? std::nullopt : std::optional(speeds.front().step);
+}
+
+std::vector<std::string> speeds_apart(const MeasuredLog& log, const Problem& problem) {
+  constexpr double kApart = 1.3, kWorkApart = 2;
+  const auto apart = [](double a, double b, double most) { return a > b * most || b > a * most; };
+  std::vector<std::string> said;
+  const std::vector<PrintedSpeed> speeds = printed_speeds(log, problem);
+  if (speeds.empty() || !(speeds.front().step.median > 0)) return said;
+  const double step = speeds.front().step.median;
+  for (const PrintedSpeed& other : speeds)
+    if (apart(other.step.median, step, kApart))
+      said.push_back(fmt::format("the {} of {} are steps of {:.3g} s of this job, its {} of {:.3g} s, which count",
+                                 other.what, log.file, other.step.median, speeds.front().what, step));
+  const Series* rates = log.find(LogFigure::TflopsPerGpu);
+  if (rates == nullptr || problem.training.adapters()) return said;
+  const CountedFlops counted = counted_by_any(problem.model, static_cast<double>(problem.training.seq));
+  const double tokens = static_cast<double>(problem.training.tokens_per_step()) / problem.gpus;
+  const double work = steady(*rates).median * 1e12 * step / tokens;
+  if (work < counted.least / kWorkApart || work > counted.most * kWorkApart)
+    said.push_back(
+        fmt::format("{} counts {:.3g} GFLOPs a token where this job has {:.3g} to {:.3g}: its model, sequence or "
+                    "batch are others",
+                    log.file, work / 1e9, counted.least / 1e9, counted.most / 1e9));
+  return said;
+}
+
+Errors beyond_gpus(const JobLogs& logs, RealBytes device, const Problem& problem, const Estimate& planned) {
+  Errors errors;
+  const Gpu& gpu = problem.cluster.gpu;
   const Seconds least = least_step(problem, planned);
-  if (!logs.step || logs.step->median >= least.value) return std::nullopt;
-  return Error{
-      "files_disagree",
-      fmt::format("{} has steps of {:.3g} s, and this job's take {:.3g} s at the peak of {} x {}",
-                  logs.logs.front().file, logs.step->median, least.value, problem.gpus, problem.cluster.gpu.name),
-      {"the log is of another job, or prints its speed of something else than this job's whole step"},
-      {"--model, --seq, --global-batch and --gpus of the run that wrote it"}};
+  if (logs.step && logs.step->median < least.value)
+    errors.push_back(
+        not_of_these_gpus(fmt::format("{} has steps of {:.3g} s, and this job's take {:.3g} s at the peak "
+                                      "of {} x {}",
+                                      logs.logs.front().file, logs.step->median, least.value, problem.gpus, gpu.name)));
+  const double peak = peak_flops(gpu, problem.training.precision);
+  for (const MeasuredLog& log : logs.logs)
+    if (const Series* rates = log.find(LogFigure::TflopsPerGpu); errors.empty() && rates != nullptr && peak > 0)
+      if (const double rate = steady(*rates).median * 1e12; rate > peak)
+        errors.push_back(
+            not_of_these_gpus(fmt::format("{} prints {:.4g} TFLOP/s of a GPU, and the peak of {} is {:.4g}", log.file,
+                                          rate / 1e12, gpu.name, peak / 1e12)));
+  for (const LogFigure figure : {LogFigure::Allocated, LogFigure::Reserved, LogFigure::Device})
+    device = std::max(device, most_memory(logs.logs, figure));
+  if (device > kLooseUnit * RealBytes(gpu.memory))
+    errors.push_back(
+        not_of_these_gpus(fmt::format("the run took {:.1f} GiB of a GPU, and {} has {:.1f}", device.value / kGiB,
+                                      gpu.name, static_cast<double>(gpu.memory.value) / kGiB)));
+  return errors;
 }
 
 RealBytes most_memory(const std::vector<MeasuredLog>& logs, LogFigure figure) {

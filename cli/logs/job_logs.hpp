@@ -28,8 +28,13 @@ struct JobLogs {
 /// The time of a step, from whatever the log prints of its speed.
 [[nodiscard]] std::optional<Steady> step_of(const MeasuredLog& log, const Problem& problem);
 
-/// Steps that took less time than the job's FLOPs at its GPUs' peak are of another job.
-[[nodiscard]] std::optional<Error> too_fast(const JobLogs& logs, const Problem& problem, const Estimate& planned);
+/// Figures that the job cannot have on its GPUs are of another one: steps that took less time than its FLOPs at their
+/// peak, a rate above that peak, more memory than one has. `device`: the most that was seen of a whole GPU.
+[[nodiscard]] Errors beyond_gpus(const JobLogs& logs, RealBytes device, const Problem& problem,
+                                 const Estimate& planned);
+
+/// What a log prints of its speed that is not of its other figures or not of this job, in sentences.
+[[nodiscard]] std::vector<std::string> speeds_apart(const MeasuredLog& log, const Problem& problem);
 
 /// Largest value of a figure of memory in any log; 0: none prints it.
 [[nodiscard]] RealBytes most_memory(const std::vector<MeasuredLog>& logs, LogFigure figure);

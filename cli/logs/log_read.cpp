@@ -316,14 +316,13 @@ constexpr std::size_t kPiece = 1 << 16;
 Result<MeasuredLog> finished(LogReader&& reader, const std::string& file) {
   MeasuredLog log = std::move(reader).finish();
   if (log.dialect.empty() && !log.out_of_memory) {
-    std::string known;
+    std::vector<std::string_view> known;
     for (const LogLine& kind : log_lines())
-      if (known.find(kind.dialect) == std::string::npos)
-        known += (known.empty() ? "" : ", ") + std::string(kind.dialect);
+      if (std::find(known.begin(), known.end(), kind.dialect) == known.end()) known.push_back(kind.dialect);
     return fail({"no_steps",
                  fmt::format("{}: no line of a training step among {} lines", file, log.lines),
                  {},
-                 {fmt::format("plan reads the logs of {}", known)},
+                 {fmt::format("plan reads the logs of {}", fmt::join(known, ", "))},
                  {file, 0, 0, 1, {}}});
   }
   return log;

@@ -196,6 +196,12 @@ TEST_CASE("diagnose: what cannot be compared is refused") {
   refused(with_job({"diagnose", "--log", folder.write("b.log", megatron_log(5, 256))}), "is of steps of 256 sequences");
   refused(with_job({"diagnose", "--trace", folder.write("t.json", "{}")}), "no kernel");
   refused(with_job({"diagnose", "--log", folder.write("c.log", megatron_log(0.01))}), "at the peak of 64 x");
+  const std::string memory =
+      "[Rank 0] memory (MB) | allocated: 1.0 | max allocated: 200000.0 | max reserved: 210000.0\n";
+  refused(with_job({"diagnose", "--log", folder.write("m.log", megatron_log(10) + memory)}), "205.1 GiB of a GPU");
+  std::string rate = megatron_log(10);
+  for (std::size_t at = 0; (at = rate.find(": 400.0", at)) != std::string::npos;) rate.replace(at, 7, ": 4e5  ");
+  refused(with_job({"diagnose", "--log", folder.write("r.log", rate)}), "prints 4e+05 TFLOP/s");
   // nanotron counts a batch in tokens, rounded to three digits; its early releases in sequences.
   const auto nanotron = [&](const char* batch) {
     std::string text;
@@ -212,9 +218,9 @@ TEST_CASE("diagnose: what cannot be compared is refused") {
 TEST_CASE("a diagnosed run is appended as a row that validates") {
   const TemporaryFolder folder;
   const double step = estimate()["step_time_s"].get<double>();
-  const std::string log = folder.write("rank0.log", megatron_log(1.1 * step));
   const std::string csv = (folder.path() / "own.csv").string();
-  for (int i = 1; i <= 2; ++i) {
+  for (const char* name : {"one.log", "two.log", "two.log"}) {
+    const std::string log = folder.write(name, megatron_log(1.1 * step));
     const checks::Ran answer = checks::run(with_job({"diagnose", "--log", log, "--append", csv}));
     CAPTURE(answer.err);
     REQUIRE(answer.status == 0);
@@ -223,7 +229,7 @@ TEST_CASE("a diagnosed run is appended as a row that validates") {
   CAPTURE(validated.err);
   REQUIRE(validated.status == 0);
   const PlainJson report = PlainJson::parse(validated.out);
-  CHECK(report["rows"] == 2);
+  CHECK(report["rows"] == 3);  // one of them twice, which counts once
   CHECK(report["scored"] == 2);
   CHECK(report["overall"]["step_time"]["median_ape"].get<double>() == doctest::Approx(0.1 / 1.1).epsilon(0.3));
 }
