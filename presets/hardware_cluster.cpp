@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <tuple>
 
@@ -10,6 +11,7 @@
 #include "formulas/names.hpp"
 #include "presets/default_cluster.hpp"
 #include "presets/hardware.hpp"
+#include "presets/hardware_physics.hpp"
 
 namespace plan {
 namespace {
@@ -147,11 +149,14 @@ void apply_curves(const std::vector<ProfileCurve>& curves, Cluster& cluster) {
 /// NCCL's own send was not measured.
 void apply_pairs(const HardwareProfile& profile, Cluster& cluster) {
   std::vector<CollectiveFit>& all = cluster.gpu.collectives;
-  if (profile.pairs.empty() || std::any_of(all.begin(), all.end(), [](const CollectiveFit& fit) {
+  std::vector<ProfilePair> timed;
+  std::copy_if(profile.pairs.begin(), profile.pairs.end(), std::back_inserter(timed),
+               [](const ProfilePair& pair) { return pair.gb_s > 0; });
+  if (timed.empty() || std::any_of(all.begin(), all.end(), [](const CollectiveFit& fit) {
         return fit.op == Collective::SendRecv && fit.provenance == Provenance::Measured;
       }))
     return;
-  const auto slowest = std::min_element(profile.pairs.begin(), profile.pairs.end(),
+  const auto slowest = std::min_element(timed.begin(), timed.end(),
                                         [](const ProfilePair& a, const ProfilePair& b) { return a.gb_s < b.gb_s; });
   CollectiveFit fit = scale_up_fit(cluster.gpu, Collective::SendRecv, 2);
   fit.busbw = BytesPerSecond(slowest->gb_s * 1e9);
@@ -233,7 +238,8 @@ void tell_parts(const HardwareProfile& profile, std::vector<std::string> refused
     (measured ? cluster.measured_parts : cluster.unmeasured_parts).push_back(std::move(what));
   };
   std::array<bool, kDTypes> gemm{};
-  for (const ProfileGemm& g : profile.gemm) gemm[static_cast<std::size_t>(dtype_of_format(g.format))] = true;
+  for (const ProfileGemm& g : profile.gemm)
+    if (g.f_tflops > 0) gemm[static_cast<std::size_t>(dtype_of_format(g.format))] = true;
   std::string types;
   for (const Named<DType>& row : kDTypeNames)
     if (gemm[static_cast<std::size_t>(row.value)]) types += fmt::format(" {}", row.name);
@@ -320,6 +326,7 @@ Result<Cluster> cluster_of_profile(const HardwareProfile& profile, const Gpu& da
                       "the profile was measured with several ranks on one GPU; its times mean nothing for planning",
                       {},
                       {"probe with one rank a GPU"}});
+  if (Errors beyond = beyond_data_sheet(profile, data_sheet); !beyond.empty()) return fail(std::move(beyond));
   Cluster cluster = default_cluster(data_sheet);
   cluster.name = profile.name.empty() ? data_sheet.name : profile.name;
   cluster.gpu.measured_as.clear();

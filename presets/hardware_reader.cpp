@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
+#include <string_view>
 
 #include "presets/hardware.hpp"
 #include "presets/hardware_fields.hpp"
@@ -20,7 +22,7 @@ class FieldReader {
 
   /// In GiB, GB/s, TFLOP/s, microseconds: nothing real is larger, and bytes stay countable.
   void number(const char* key, double& out, double least = 0, double most = 1e9) {
-    map_.number(key, out, {least, most}, kOptional);
+    map_.number(key, out, {least == 0 && is_rate(key) ? kLeastRate : least, most}, kOptional);
   }
   void integer(const char* key, int& out, int least = 0) {
     map_.integer(key, out, {static_cast<double>(least), 1e9}, kOptional);
@@ -71,9 +73,15 @@ class FieldReader {
             fmt::format("a row of `{}` has {} or {} numbers", map_.path_of(key), targets.size() - 1, targets.size()));
         continue;
       }
-      for (std::size_t i = 0; i < node->items.size(); ++i)
+      for (std::size_t i = 0; i < node->items.size(); ++i) {
+        const bool counts = i + 2 < targets.size();  // shapes and bytes, before the time and its spread
         map_.reader().number(node->items[i], map_.path_of(key), *targets[i],
                              i + 1 < targets.size() ? yaml::kPositive : kNotNegative);
+        if (counts && *targets[i] != std::floor(*targets[i]))
+          map_.reader().error(node->items[i], "bad_value",
+                              fmt::format("`{}` of a row of `{}` is not a whole number",
+                                          yaml::printable(node->items[i].text), map_.path_of(key)));
+      }
     }
   }
   void sources(const char* key, std::vector<ProfileSource>& out) {
@@ -89,6 +97,11 @@ class FieldReader {
   void finish() { map_.finish(); }
 
  private:
+  /// Nothing that was measured moves less; what was not measured is left out, and is no rate of 0.
+  static constexpr double kLeastRate = 1e-6;
+  static bool is_rate(std::string_view key) {
+    return key.find("gb_s") != std::string_view::npos || key.ends_with("tflops") || key.ends_with("tb_s");
+  }
   static std::string spread_key(const std::string& key) {
     const std::size_t unit = key.find("_gb_s");
     return key.substr(0, unit) + "_spread";
@@ -105,6 +118,9 @@ void check_layouts(yaml::Map& root, const HardwareProfile& profile) {
                         fmt::format("`collectives[{}].layout` has n {} with {} ranks in each of {} nodes", i, g.n,
                                     g.ranks_per_node, g.nodes));
   }
+  for (std::size_t i = 0; i < profile.pairs.size(); ++i)
+    if (profile.pairs[i].from == profile.pairs[i].to)
+      root.reader().error(root.node(), "bad_value", fmt::format("`pairs[{}]` is of one GPU with itself", i));
   for (const ProfileTier& tier : profile.tiers)
     if (tier.oversubscription < 1)
       root.reader().error(root.node(), "bad_value",
@@ -149,7 +165,7 @@ Result<HardwareProfile> read_hardware(std::string text, std::string file) {
         visitor.text("schema", schema);
         hardware::fields(visitor, profile);
         visitor.finish();
-        check_layouts(root, profile);
+        if (!reader.failed()) check_layouts(root, profile);
         check_sources(root.node(), {}, profile, reader);
         if (profile.gpu.model.empty() && profile.gpu.preset.empty())
           reader.error(root.node(), "missing_key", "`gpu.model` is missing",

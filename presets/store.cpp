@@ -128,7 +128,10 @@ Result<Found<Cluster>> load_profile(const PresetEntry& entry, const StoreOptions
     if (!known) return tl::unexpected(known.error());
     gpu = std::move(known->value);
   }
-  return found(cluster_of_profile(*profile, gpu), entry);
+  Result<Cluster> cluster = cluster_of_profile(*profile, gpu);
+  if (!cluster)
+    for (Error& error : cluster.error()) error.place.file = file_of(entry);
+  return found(std::move(cluster), entry);
 }
 
 /// Data sheets of GPUs, by name or file.

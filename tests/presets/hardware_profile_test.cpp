@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -211,6 +212,63 @@ TEST_CASE("what cannot be trusted is not planned with") {
   CHECK(cluster.unmeasured_parts.back() == "all_reduce n=8 (no fit)");
   p.synthetic = true;
   CHECK_FALSE(cluster_of_profile(p, sheet).has_value());
+}
+
+TEST_CASE("a figure beyond the data sheet is refused by its key, and no rate is nothing") {
+  const Gpu sheet = load_gpu("h100-sxm", StoreOptions{}).value().value;
+  struct Slip {
+    const char* key;
+    void (*make)(HardwareProfile&, double factor);
+  };
+  const Slip slips[] = {
+      {"gemm[0].roofline.f_tflops", [](HardwareProfile& p, double by) { p.gemm[0].f_tflops *= by; }},
+      {"gemm[0].sustained_tflops", [](HardwareProfile& p, double by) { p.gemm[0].sustained_tflops *= by; }},
+      {"gemm[0].burst_tflops", [](HardwareProfile& p, double by) { p.gemm[0].burst_tflops *= by; }},
+      {"gemm[0].grid[11]", [](HardwareProfile& p, double by) { p.gemm[0].grid[11].us /= by; }},
+      {"gemm[0].grid[11]", [](HardwareProfile& p, double by) { p.gemm[0].grid[11].k *= by; }},
+      {"attention[0].fit.fmax_tflops", [](HardwareProfile& p, double by) { p.attention[0].fmax_tflops *= by; }},
+      {"memory.total_gib", [](HardwareProfile& p, double by) { p.memory.total_gib *= by; }},
+      {"memory.usable_gib", [](HardwareProfile& p, double by) { p.memory.usable_gib *= by; }},
+      {"hbm.copy_gb_s", [](HardwareProfile& p, double by) { p.hbm.copy.value *= by; }},
+      {"hbm.triad_gb_s", [](HardwareProfile& p, double by) { p.hbm.triad.value *= by; }},
+      {"pairs[0].gb_s", [](HardwareProfile& p, double by) { p.pairs[0].gb_s *= by; }},
+      {"collectives[0].fit.busbw_gb_s", [](HardwareProfile& p, double by) { p.collectives[0].busbw_gb_s *= by; }},
+      {"collectives[0].table[2]", [](HardwareProfile& p, double by) { p.collectives[0].table[2].us /= by; }},
+      {"tiers[1].measured_gb_s_per_gpu", [](HardwareProfile& p, double by) { p.tiers[1].measured_gb_s *= by; }}};
+  for (const Slip& slip : slips)
+    for (const double by : {1.0, 8.0, 1000.0, 1e6}) {
+      CAPTURE(slip.key);
+      CAPTURE(by);
+      HardwareProfile p = sample();
+      slip.make(p, by);
+      const Result<Cluster> cluster = cluster_of_profile(p, sheet);
+      REQUIRE(cluster.has_value() == (by == 1));
+      if (cluster) continue;
+      CHECK(cluster.error().size() == 1);
+      CHECK(cluster.error().front().message.find(fmt::format("`{}`", slip.key)) != std::string::npos);
+    }
+  const std::string text = write_hardware(sample());
+  for (const char* rate : {"copy_gb_s: 2990", "h2d_gb_s: 55.4", "gb_s: 396", "measured_gb_s_per_gpu: 43.9",
+                           "busbw_gb_s: 462", "f_tflops: 765", "fmax_tflops: 574", "w_tb_s: 2.2"}) {
+    CAPTURE(rate);
+    const std::string_view key = std::string_view(rate).substr(0, std::string_view(rate).find(':'));
+    std::string edited = text;
+    REQUIRE(edited.find(rate) != std::string::npos);
+    edited.replace(edited.find(rate), std::string_view(rate).size(), fmt::format("{}: 0", key));
+    CHECK_FALSE(read_hardware(edited, "node.yaml").has_value());
+  }
+  const std::pair<std::string, std::string> rows[] = {
+      {"- [512, 1024, 1024,", "- [0.512, 1024, 1024,"}, {"- [512, 16,", "- [512.5, 16,"}, {"to: 1,", "to: 0,"}};
+  for (const auto& row : rows) {
+    CAPTURE(row.first);
+    std::string edited = text;
+    REQUIRE(edited.find(row.first) != std::string::npos);
+    edited.replace(edited.find(row.first), row.first.size(), row.second);
+    CHECK_FALSE(read_hardware(edited, "node.yaml").has_value());
+  }
+  HardwareProfile pairs = sample();
+  pairs.pairs.push_back({0, 2, 0, 0, "m1"});  // of which only the latency is known, say
+  CHECK(std::isfinite(send_time(cluster_of_profile(pairs, sheet).value(), RealBytes(1e9), 1).value));
 }
 
 TEST_CASE("what a profile does not know of a tier stays as it is known") {
