@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "cli/check/budget_keys.hpp"
 #include "cli/check/limit_text.hpp"
@@ -96,6 +97,7 @@ class BudgetReader {
   void limits(yaml::Map map, bool since_baseline, BudgetJob& job);
   void limit(const yaml::Node& key, const yaml::Node& value, bool since_baseline, BudgetJob& job);
   void amounts(BudgetJob& job);
+  void needs_tokens(const BudgetJob& job);
   Word placed(const yaml::Node& node) const { return {node.text, reader_.place(node)}; }
   void bad(const Place& place, std::string code, std::string message, std::vector<std::string> help = {}) {
     errors.push_back({std::move(code), std::move(message), {}, std::move(help), place});
@@ -192,11 +194,22 @@ void BudgetReader::amounts(BudgetJob& job) {
           {"one of: yes, at-risk"});
     job.budget.risk = found->second.text == "at-risk" ? Risk::AtRisk : Risk::Yes;
   }
+  needs_tokens(job);
+}
+
+/// One error for all limits of a whole run; none where another value is mistaken.
+void BudgetReader::needs_tokens(const BudgetJob& job) {
+  std::vector<std::string> names;
+  std::optional<Place> first;
   for (const Limit& limit : job.budget.limits)
-    if ((limit.metric == Metric::GpuHours || limit.metric == Metric::Cost) && !job.words.contains("tokens"))
-      bad(limit.place, "missing_key",
-          fmt::format("`{}` needs the tokens of the whole run", metric_row(limit.metric).name),
-          {"write `tokens: 15T` beside `limits`"});
+    if (limit.metric == Metric::GpuHours || limit.metric == Metric::Cost) {
+      names.push_back(fmt::format("`{}`", metric_row(limit.metric).name));
+      if (!first) first = limit.place;
+    }
+  if (names.empty() || job.words.contains("tokens") || reader_.failed()) return;
+  bad(*first, "missing_key",
+      fmt::format("{} {} the tokens of the whole run", fmt::join(names, " and "), names.size() == 1 ? "needs" : "need"),
+      {"write `tokens: 15T` beside `limits`"});
 }
 
 BudgetJob BudgetReader::job(yaml::Map& map, BudgetJob start) {
@@ -296,7 +309,8 @@ Result<BudgetFile> read_budget_text(std::string text, const std::string& path) {
   BudgetReader budget(reader, path);
   yaml::Map root = reader.root();
   const yaml::Node* version = root.get("budget", yaml::kOptional);
-  if (version == nullptr || version->text != "1")
+  const bool without_value = version == nullptr && root.has("budget");  // which is said already
+  if (!without_value && (version == nullptr || version->text != "1"))
     reader.error(version != nullptr ? *version : document->root, version != nullptr ? "bad_value" : "missing_key",
                  version != nullptr ? "`budget` is the version of the format, 1" : "`budget` is missing",
                  {"write `budget: 1`, and the limits under `limits`"});
@@ -310,6 +324,9 @@ Result<BudgetFile> read_budget_text(std::string text, const std::string& path) {
     budget.expand(only, file.jobs);
   root.finish(budget.meanings(root, only));
   Errors errors = reader.take();
+  const auto stranger = [](const Error& error) { return error.code == "unknown_key"; };
+  if (std::any_of(errors.begin(), errors.end(), stranger))  // which may be the key that is missed
+    std::erase_if(budget.errors, [](const Error& error) { return error.code == "missing_key"; });
   errors.insert(errors.end(), budget.errors.begin(), budget.errors.end());
   std::stable_sort(errors.begin(), errors.end(),
                    [](const Error& a, const Error& b) { return a.place.line < b.place.line; });

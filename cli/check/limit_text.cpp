@@ -281,6 +281,12 @@ tl::expected<Limit, LimitMistake> read_limit(std::string_view text, Metric metri
       return wrong(whole, "given_twice", warn ? "warns twice" : "has two limits",
                    "only one, and one more after `warn`");
     slot = std::move(bound);
+    const bool both = limit.warn && limit.fail && limit.warn->sense == limit.fail->sense &&
+                      limit.warn->relative == limit.fail->relative;
+    const double room = both ? limit.fail->value - limit.warn->value : 1;
+    if (both && (limit.warn->sense == Sense::AtMost ? room <= 0 : room >= 0))
+      return wrong(whole, "bad_limit", "warns no earlier than the limit itself",
+                   fmt::format("write the warning inside `{}`, or leave it out", limit.fail->text));
     begin = end + 1;
     if (end == text.size()) break;
   }
