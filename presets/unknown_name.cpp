@@ -23,16 +23,39 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// Names of presets that have `word` as a part between hyphens: "7b" of llama2-7b, not of 70b or 57b.
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Does a name have a word as a part between hyphens? "7b" is one of llama2-7b, not of 70b or 57b. A family ends where
+/// its version begins: "llama" is one of llama2-7b.
+bool has_part(std::string_view name, std::string_view word) {
+  const std::string parts = "-" + lowered(std::string(name)) + "-", part = "-" + lowered(std::string(word));
+  for (std::size_t at = parts.find(part); at != std::string::npos; at = parts.find(part, at + 1)) {
+    const char next = parts[at + part.size()];
+    if (next == '-' || (is_digit(next) && !is_digit(part.back()))) return true;
+  }
+  return false;
+}
+
+/// Names of presets that have `word` as such a part.
 Names names_with(std::string_view word, const std::vector<PresetEntry>& entries) {
   constexpr std::size_t kMost = 12;
   Names found;
-  for (const PresetEntry& entry : entries) {
-    const std::string name = "-" + lowered(entry.name) + "-";
-    if (!word.empty() && name.find("-" + lowered(std::string(word)) + "-") != std::string::npos && found.size() < kMost)
-      found.push_back(entry.name);
-  }
+  for (const PresetEntry& entry : entries)
+    if (!word.empty() && found.size() < kMost && has_part(entry.name, word)) found.push_back(entry.name);
   return found;
+}
+
+/// The longest beginning of `word` that is a part of names, without its version: `llama` of `llama-5`.
+std::string family_of(std::string_view word, const std::vector<PresetEntry>& entries) {
+  constexpr std::size_t kLeast = 3;  // letters; fewer are in too many names
+  for (std::size_t end = word.size(); end > kLeast; --end) {
+    const char last = word[end - 1];
+    if (!is_digit(last) && std::string_view("-._ :").find(last) == std::string_view::npos) continue;
+    const std::string_view begin = word.substr(0, end - 1);
+    if (!begin.ends_with('-') && !begin.ends_with('.') && !names_with(begin, entries).empty())
+      return std::string(begin);
+  }
+  return {};
 }
 
 /// The presets of the family that `word` names, the nearest in size first.
@@ -121,6 +144,8 @@ Names about_model(std::string_view word, const std::vector<PresetEntry>& entries
     help.push_back(fmt::format("if it was tuned from that model, it has the layers of `{}`", inside));
   else if (!near.empty())
     help.push_back(fmt::format("a model with a similar name exists: `{}`", near));
+  else if (const std::string family = family_of(base_name(word), entries); !family.empty())
+    help.push_back(fmt::format("with `{}` in its name: {}", family, fmt::join(names_with(family, entries), ", ")));
   help.emplace_back("any other by its checkpoint's configuration: `--model path/to/config.json`");
   return help;
 }

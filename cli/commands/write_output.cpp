@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cli/request/options.hpp"
+#include "cli/request/resolve.hpp"
+
 namespace plan {
 namespace {
 
@@ -37,6 +40,11 @@ std::string beginning(const std::string& path) {
 
 Errors judge_output(const Args& args, const std::string& path, std::string_view text) {
   std::error_code ignored;
+  if (!args.format && !wants_json(args) && read_choice("--format", path))
+    return {{"format_as_file",
+             fmt::format("`{}` is a format of the answer, and would be a file's name", path),
+             {},
+             {fmt::format("write `--format {}`", path), fmt::format("a file of that name is `-o ./{}`", path)}}};
   for (const std::string& input : inputs(args))
     if (std::filesystem::is_regular_file(path, ignored) && std::filesystem::equivalent(input, path, ignored))
       return {{"overwrites_input",

@@ -9,6 +9,7 @@
 
 #include "cli/request/said_flags.hpp"
 #include "cli/terminal/numbers.hpp"
+#include "cli/terminal/words.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/store.hpp"
 
@@ -23,14 +24,27 @@ constexpr std::string_view kLayout = "--layout";
 constexpr std::pair<std::string_view, std::string_view> kLetters[] = {
     {"-N", "nodes"}, {"-n", "num-gpus"}, {"-g", "num-gpus"}, {"-m", "model-name"}};
 
-/// The value of a flag, or none.
+/// The value of a flag, or none, with its unit where that stands behind it.
 std::string value_of(const Words& words, std::string_view name) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (flag_name(words[i]) != name) continue;
-    if (const std::size_t equals = words[i].find('='); equals != std::string::npos) return words[i].substr(equals + 1);
-    return i + 1 == words.size() || is_flag(words[i + 1]) ? "" : words[i + 1];
+    const std::size_t equals = words[i].find('=');
+    const std::size_t next = equals == std::string::npos ? i + 2 : i + 1;
+    if (equals == std::string::npos && (i + 1 == words.size() || is_flag(words[i + 1]))) return {};
+    std::string value = equals == std::string::npos ? words[i + 1] : words[i].substr(equals + 1);
+    if (next < words.size() && is_unit_of_batch(words[next])) value += " " + words[next];
+    return value;
   }
   return {};
+}
+
+/// As it is typed; `4M` alone counts tokens, which people alone give in millions.
+std::string typed(const MeantFlag& meant) {
+  const bool millions = meant.flag == "--global-batch" && !meant.value.empty() &&
+                        std::string_view("kKmMgG").find(meant.value.back()) != std::string_view::npos;
+  const std::string value = millions ? meant.value + " tokens" : meant.value;
+  const bool one_word = value.find(' ') == std::string::npos || value.find(" --") != std::string::npos;
+  return one_word ? value : "'" + value + "'";
 }
 
 /// A flag's name without dashes, and the value behind `=` or the next word; empty: it has none.
@@ -51,6 +65,8 @@ std::string node_of_gpu(const Words& words) {
 
 }  // namespace
 
+bool is_unit_of_batch(std::string_view word) { return among_words("tokens token sequences sequence samples", word); }
+
 FlagMeanings::FlagMeanings(const Words& flags, const Words& words, std::string layout) : layout_(std::move(layout)) {
   std::string nodes, of_node, machine;
   for (const std::string& flag : flags) {
@@ -70,12 +86,16 @@ FlagMeanings::FlagMeanings(const Words& flags, const Words& words, std::string l
     if (auto rented = counts || names_machine(name) ? meant_machines(machine, nodes, counted) : std::nullopt)
       meant = std::move(rented), of_node = machine;  // whose size is known
     if (!meant) {
-      Words said = meant_in_words(name, value);
+      Words said = counts_gpus_of_node(name)
+                       ? Words{"GPUs of a node are their cluster's: `--cluster dgx-h100`, or `gpus_per_node` in a file "
+                               "as `plan show cluster dgx-h100` prints it"}
+                       : meant_in_words(name, value);
       if (std::string megatron = said_of_megatron(folded(name)); said.empty() && !megatron.empty())
         said.push_back(std::move(megatron));
       in_words_.emplace(flag_name(flag), std::move(said));
       continue;
     }
+    meant->value = typed(*meant);
     if (meant->flag == kLayout) layout_ += (layout_.empty() ? "" : ",") + meant->value;
     if (counts && of_node.empty()) guessed_ = flag_name(flag);
     meant_.emplace(flag_name(flag), *std::move(meant));

@@ -16,6 +16,9 @@ namespace plan {
   return std::string(word.substr(0, word.find('=')));
 }
 
+/// `4M tokens`: a word that says what the number before it counts.
+[[nodiscard]] bool is_unit_of_batch(std::string_view word);
+
 /// What flags of a command line that go with no command, or with another one, mean in other tools' words.
 class FlagMeanings {
  public:

@@ -9,6 +9,7 @@
 
 #include "cli/request/command_table.hpp"
 #include "cli/request/layout_flag.hpp"
+#include "cli/request/layout_spacing.hpp"
 #include "cli/request/options.hpp"
 #include "cli/terminal/words.hpp"
 #include "presets/quantity.hpp"
@@ -96,7 +97,9 @@ Words meaning_of_word(const std::string& word, const Words& words, const Command
   const std::size_t digits = word.find_first_not_of("0123456789");
   const bool number = digits != 0 && (digits == std::string::npos || word.substr(digits) == "k");
   if (number && takes("--gpus")) return {fmt::format("write `--gpus {}`", word)};
-  if (takes("--layout") && read_layout(word)) return {fmt::format("write `--layout {}`", word)};
+  if (takes("--layout"))
+    for (const std::string& axes : {word, between_commas(word)})
+      if (read_layout(axes)) return {fmt::format("write `--layout {}`", axes)};
   const auto at = std::find(words.begin(), words.end(), word);
   if (at != words.end() && at - words.begin() >= 2 && !is_flag(*(at - 1))) {
     const Option* option = find_option(*(at - 2));
@@ -150,10 +153,11 @@ Error unknown_word(const std::string& word, const Words& words, const Args& args
 
 bool follows_stranger(const std::string& word, const Words& leftovers, const Words& words) {
   // The same word may be the value of a known flag, too: `--gpus 8 --ep 8`.
+  const auto stranger = [&](std::size_t at) {
+    return is_flag(words[at]) && std::find(leftovers.begin(), leftovers.end(), words[at]) != leftovers.end();
+  };
   for (std::size_t at = 1; at < words.size(); ++at)
-    if (words[at] == word && is_flag(words[at - 1]) &&
-        std::find(leftovers.begin(), leftovers.end(), words[at - 1]) != leftovers.end())
-      return true;
+    if (words[at] == word && (stranger(at - 1) || (at >= 2 && is_unit_of_batch(word) && stranger(at - 2)))) return true;
   return false;
 }
 

@@ -176,6 +176,24 @@ TEST_CASE("another tool's flag is refused once, with words that are taken") {
   }
 }
 
+TEST_CASE("a value keeps its unit and its meaning in what is to be written") {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"estimate", "--global-batch-size", "4M", "tokens"}, "write `--global-batch '4M tokens'`"},
+      {{"estimate", "--batch", "4M"}, "write `--global-batch '4M tokens'`"},
+      {{"estimate", "--gbs=1024"}, "write `--global-batch 1024`"},
+      {{"estimate", "--lora", "16"}, "write `--task lora --lora-rank 16`"},
+      {{"estimate", "--lora", "r=8"}, "write `--task lora --lora-rank 8`"},
+      {{"estimate", "--lora", "true"}, "write `--task lora`"},
+      {{"estimate", "--gradient-checkpointing", "false"}, "write `--layout recompute=none`"},
+      {{"estimate", "--bf16", "false"}, "leave `--bf16` out: it is off unless it is asked for"},
+      {{"tp8pp4"}, "write `--layout tp8,pp4`"},
+      {{"--gpus", "64", "tp8pp4"}, "write `--layout tp8,pp4`"}};
+  for (const auto& one : cases) {
+    CAPTURE(one.second);
+    CHECK(says(helps(one.first, 1), one.second));
+  }
+}
+
 TEST_CASE("axes that are given as flags are one word of --layout") {
   const std::vector<std::string> all =
       helps({"estimate", "--model", "70b", "--gpus", "64", "--tp", "8", "--pp", "4", "--zero-stage", "1"}, 3);

@@ -1,6 +1,7 @@
 #include "cli/terminal/output.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -92,6 +93,19 @@ TEST_CASE("a written file keeps the mode of the one that it replaces, and names 
   CHECK(write_whole("dangling", "x").has_value());
   CHECK(fs::is_symlink("dangling"));
   CHECK(contents_of("not/there.json") == "x");
+}
+
+TEST_CASE("a format's name is no file's unless it is said to be") {
+  const Folder folder;
+  for (const char* format : {"json", "markdown", "csv", "html"}) {
+    CAPTURE(format);
+    const Ran refused = run({"--model", "8b", "--gpus", "8", "--output", format});
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find(fmt::format("--format {}", format)) != std::string::npos);
+    CHECK_FALSE(fs::exists(format));
+  }
+  CHECK(run({"--model", "8b", "--gpus", "8", "--output", "./json"}).status == 0);
+  CHECK(run({"--model", "8b", "--gpus", "8", "--json", "--output", "csv"}).status == 0);
 }
 
 TEST_CASE("an input is never written over, not even by force; a file of another kind only by force") {

@@ -351,6 +351,21 @@ TEST_CASE("a config of a family that is not modelled is refused by that part") {
   CHECK(plan::unmodelled_type("llama") == nullptr);
 }
 
+TEST_CASE("the name of a family, in any version, is answered with its models") {
+  for (const char* word : {"llama", "qwen", "gemma", "olmo", "llama-5", "llama3.3", "Qwen4-32B", "gemma-9"}) {
+    CAPTURE(word);
+    const auto found = plan::load_model(word, plan::StoreOptions{});
+    REQUIRE_FALSE(found.has_value());
+    const std::string help = found.error().front().help.front();
+    CAPTURE(help);
+    CHECK((help.starts_with("with `") || help.starts_with("models of its family")));
+    std::string family(word);
+    family = family.substr(0, family.find_first_of("-0123456789"));
+    for (char& c : family) c = static_cast<char>(std::tolower(c));
+    CHECK(help.find(family, help.find("name:")) != std::string::npos);
+  }
+}
+
 TEST_CASE("a slip in a name suggests no model of another size") {
   std::mt19937 random(20261125);
   std::size_t offered = 0;
