@@ -8,7 +8,7 @@
 #include "formulas/units.hpp"
 
 /// What a mixer computes on one rank, operator by operator. A mixer says it once, in its own file; who prices operators
-/// (planner/layer_cost.hpp) takes them.
+/// (planner/cost/layer_cost.hpp) takes them.
 namespace plan {
 
 /// The three products of a linear.

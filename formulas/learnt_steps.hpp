@@ -15,7 +15,7 @@ struct LearntRange {
 
 /// How far steps of a cluster lie from their prediction with its calibration: nine in ten lie between `low` and `high`
 /// times it. Learnt from runs that were predicted from the others, and true of jobs like those runs alone: each of the
-/// job's traits was one run's at least, each of its numbers lies within what ran. See planner/learnt.hpp.
+/// job's traits was one run's at least, each of its numbers lies within what ran. See planner/estimate/learnt.hpp.
 struct LearntSteps {
   int runs = 0;  ///< 0: nothing was learnt
   double low = 1, high = 1;

@@ -6,7 +6,7 @@
 #include <string_view>
 
 /// Pipeline schedules and what each of them is, one row a schedule. Its laws are in formulas/schedule.cpp, the order
-/// of its operations in planner/pipeline_order.cpp.
+/// of its operations in planner/estimate/pipeline_order.cpp.
 namespace plan {
 
 enum class Schedule : std::uint8_t {

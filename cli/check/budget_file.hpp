@@ -8,7 +8,7 @@
 
 #include "cli/request/request.hpp"
 #include "formulas/result.hpp"
-#include "planner/budget.hpp"
+#include "planner/estimate/budget.hpp"
 
 namespace plan {
 

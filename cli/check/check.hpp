@@ -12,10 +12,10 @@
 #include "cli/request/plan_json_read.hpp"
 #include "cli/request/request.hpp"
 #include "formulas/result.hpp"
-#include "planner/budget.hpp"
-#include "planner/cause.hpp"
-#include "planner/plan.hpp"
-#include "planner/remedy.hpp"
+#include "planner/answer/plan.hpp"
+#include "planner/choice/cause.hpp"
+#include "planner/choice/remedy.hpp"
+#include "planner/estimate/budget.hpp"
 
 namespace plan {
 

@@ -5,8 +5,9 @@
 #include <algorithm>
 
 #include "cli/check/check.hpp"
-#include "planner/claims.hpp"
-#include "planner/pools.hpp"
+#include "planner/estimate/claims.hpp"
+#include "planner/planner.hpp"
+#include "planner/pools/pools.hpp"
 
 namespace plan {
 namespace {

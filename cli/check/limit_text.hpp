@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "planner/budget.hpp"
+#include "planner/estimate/budget.hpp"
 
 namespace plan {
 

@@ -9,7 +9,7 @@
 
 #include "cli/logs/smi_read.hpp"
 #include "formulas/keep_errors.hpp"
-#include "planner/claims.hpp"
+#include "planner/estimate/claims.hpp"
 
 namespace plan {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "cli/logs/job_logs.hpp"
 #include "formulas/result.hpp"
-#include "planner/budget.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
+#include "planner/estimate/budget.hpp"
 
 namespace plan {
 

@@ -5,9 +5,9 @@
 
 #include "cli/check/check.hpp"
 #include "cli/request/resolve.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/rules/rules.hpp"
-#include "planner/switches.hpp"
+#include "planner/search/switches.hpp"
 
 namespace plan {
 namespace {

@@ -14,7 +14,8 @@
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
-#include "planner/claims.hpp"
+#include "planner/estimate/claims.hpp"
+#include "planner/planner.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {

@@ -15,6 +15,7 @@
 #include "cli/request/run_files.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"
+#include "planner/planner.hpp"
 #include "planner/runs/run_write.hpp"
 #include "presets/yaml.hpp"
 

@@ -16,6 +16,7 @@
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/format.hpp"
 #include "formulas/keep_errors.hpp"
+#include "planner/planner.hpp"
 
 namespace plan {
 namespace {

@@ -11,13 +11,13 @@
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "formulas/keep_errors.hpp"
-#include "planner/nearest.hpp"
-#include "planner/plan.hpp"
-#include "planner/pools.hpp"
+#include "planner/choice/nearest.hpp"
+#include "planner/choice/remedy.hpp"
+#include "planner/choice/thumb.hpp"
+#include "planner/planner.hpp"
+#include "planner/pools/pools.hpp"
 #include "planner/problem/axes.hpp"
-#include "planner/remedy.hpp"
 #include "planner/rules/complete_layout.hpp"
-#include "planner/thumb.hpp"
 
 namespace plan {
 namespace {

@@ -21,7 +21,8 @@
 #include "cli/terminal/progress.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/catalog.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
+#include "planner/planner.hpp"
 
 namespace plan {
 namespace {

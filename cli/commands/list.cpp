@@ -17,7 +17,7 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/catalog.hpp"
 #include "formulas/rules_of_thumb.hpp"
-#include "planner/budget.hpp"
+#include "planner/estimate/budget.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/suggest.hpp"

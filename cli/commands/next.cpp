@@ -11,6 +11,7 @@
 #include "cli/request/run_files.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
+#include "planner/planner.hpp"
 #include "planner/runs/run_problem.hpp"
 #include "planner/runs/run_rates.hpp"
 

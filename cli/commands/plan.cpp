@@ -10,13 +10,13 @@
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
 #include "formulas/keep_errors.hpp"
-#include "planner/advice.hpp"
-#include "planner/memory_front.hpp"
-#include "planner/per_layer.hpp"
-#include "planner/physics.hpp"
+#include "planner/choice/advice.hpp"
+#include "planner/choice/starved.hpp"
+#include "planner/choice/thumb.hpp"
+#include "planner/estimate/physics.hpp"
 #include "planner/rules/frameworks.hpp"
-#include "planner/starved.hpp"
-#include "planner/thumb.hpp"
+#include "planner/search/memory_front.hpp"
+#include "planner/stages/per_layer.hpp"
 
 namespace plan {
 

@@ -8,7 +8,7 @@
 #include "cli/report/trace.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
-#include "planner/replay.hpp"
+#include "planner/estimate/replay.hpp"
 
 namespace plan {
 

@@ -14,9 +14,10 @@
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "formulas/keep_errors.hpp"
+#include "planner/choice/why.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/rules.hpp"
-#include "planner/search.hpp"
-#include "planner/why.hpp"
+#include "planner/search/search.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {

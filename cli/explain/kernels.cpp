@@ -7,7 +7,7 @@
 #include "cli/explain/terms.hpp"
 #include "formulas/kernel_laws.hpp"
 #include "formulas/names.hpp"
-#include "planner/kernels.hpp"
+#include "planner/cost/kernels.hpp"
 
 namespace plan {
 namespace {

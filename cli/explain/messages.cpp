@@ -14,9 +14,9 @@
 #include "formulas/kernel_laws.hpp"
 #include "formulas/names.hpp"
 #include "formulas/rank_grid.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/scale_messages.hpp"
-#include "planner/spread_ends.hpp"
+#include "planner/cost/scale_messages.hpp"
+#include "planner/cost/spread_ends.hpp"
+#include "planner/estimate/evaluate.hpp"
 
 namespace plan {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "planner/stages.hpp"
+#include "planner/estimate/stages.hpp"
 
 namespace plan {
 

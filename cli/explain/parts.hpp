@@ -6,10 +6,10 @@
 #include "cli/explain/explanation.hpp"
 #include "formulas/flops.hpp"
 #include "formulas/traced.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/kernels.hpp"
-#include "planner/memory.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
+#include "planner/cost/kernels.hpp"
+#include "planner/estimate/evaluate.hpp"
+#include "planner/memory/memory.hpp"
 
 namespace plan {
 

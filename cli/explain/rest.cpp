@@ -12,9 +12,9 @@
 #include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"
 #include "formulas/nccl_buffers.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/learnt.hpp"
-#include "planner/uncertainty.hpp"
+#include "planner/estimate/evaluate.hpp"
+#include "planner/estimate/learnt.hpp"
+#include "planner/estimate/uncertainty.hpp"
 
 namespace plan {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 
 namespace plan {
 

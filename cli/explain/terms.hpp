@@ -5,7 +5,7 @@
 
 #include "cli/explain/explanation.hpp"
 #include "formulas/result.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 
 namespace plan {
 

@@ -9,7 +9,7 @@
 #include "cli/logs/log_read.hpp"
 #include "cli/logs/slow_ranks.hpp"
 #include "formulas/keep_errors.hpp"
-#include "planner/physics.hpp"
+#include "planner/estimate/physics.hpp"
 #include "planner/runs/run_rates.hpp"
 
 namespace plan {

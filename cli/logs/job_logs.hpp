@@ -7,7 +7,7 @@
 #include "cli/logs/measured_run.hpp"
 #include "formulas/real_bytes.hpp"
 #include "formulas/result.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {

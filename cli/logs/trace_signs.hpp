@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cli/logs/trace.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {

@@ -12,12 +12,12 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/names.hpp"
 #include "formulas/parameters.hpp"
-#include "planner/host_memory.hpp"
-#include "planner/layout_text.hpp"
-#include "planner/nearest.hpp"
+#include "planner/answer/layout_text.hpp"
+#include "planner/choice/nearest.hpp"
+#include "planner/choice/starved.hpp"
+#include "planner/memory/host_memory.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
-#include "planner/starved.hpp"
 
 namespace plan {
 namespace {

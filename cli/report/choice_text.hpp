@@ -5,7 +5,7 @@
 
 #include "cli/request/run_cost.hpp"
 #include "cli/terminal/terminal.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 
 namespace plan {
 

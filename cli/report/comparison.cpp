@@ -15,7 +15,7 @@
 #include "cli/terminal/format.hpp"
 #include "formulas/names.hpp"
 #include "formulas/words.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 #include "planner/problem/spelled_out.hpp"
 
 namespace plan {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cli/terminal/terminal.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
+#include "planner/estimate/uncertainty.hpp"
 #include "planner/problem/problem.hpp"
-#include "planner/uncertainty.hpp"
 
 namespace plan {
 

@@ -8,7 +8,7 @@
 #include "cli/report/json.hpp"
 #include "cli/report/page.hpp"
 #include "cli/request/unstated.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 
 namespace plan {
 namespace {

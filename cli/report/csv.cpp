@@ -8,7 +8,7 @@
 
 #include "cli/report/report.hpp"
 #include "cli/terminal/words.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 
 namespace plan {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {

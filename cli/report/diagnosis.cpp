@@ -12,7 +12,7 @@
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/json_text.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 
 namespace plan {
 namespace {

@@ -8,7 +8,7 @@
 #include "cli/logs/measured_run.hpp"
 #include "cli/logs/trace.hpp"
 #include "cli/terminal/terminal.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 #include "planner/runs/diagnosis.hpp"
 
 namespace plan {

@@ -9,7 +9,7 @@
 #include "cli/report/predicted_course.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 
 namespace plan {
 namespace {

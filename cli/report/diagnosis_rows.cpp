@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "cli/terminal/format.hpp"
-#include "planner/normal.hpp"
+#include "planner/answer/normal.hpp"
 
 namespace plan {
 namespace {

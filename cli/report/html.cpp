@@ -14,8 +14,8 @@
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/words.hpp"
-#include "planner/layout_text.hpp"
-#include "planner/replay.hpp"
+#include "planner/answer/layout_text.hpp"
+#include "planner/estimate/replay.hpp"
 
 namespace plan {
 namespace {

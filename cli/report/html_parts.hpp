@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 
 namespace plan {
 

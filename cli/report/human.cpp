@@ -10,9 +10,9 @@
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/words.hpp"
-#include "planner/host_memory.hpp"
-#include "planner/layout_text.hpp"
-#include "planner/nearest.hpp"
+#include "planner/answer/layout_text.hpp"
+#include "planner/choice/nearest.hpp"
+#include "planner/memory/host_memory.hpp"
 #include "planner/problem/axes.hpp"
 
 namespace plan {

@@ -13,11 +13,11 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/communication.hpp"
 #include "formulas/parameters.hpp"
+#include "planner/choice/starved.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/problem/pipeline.hpp"
 #include "planner/problem/stage_layout.hpp"
 #include "planner/rules/frameworks.hpp"
-#include "planner/starved.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {

@@ -5,7 +5,7 @@
 #include "cli/report/report.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/json_text.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 
 namespace plan {
 

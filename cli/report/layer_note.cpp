@@ -6,7 +6,7 @@
 #include "cli/report/choice_text.hpp"
 #include "cli/report/tables.hpp"
 #include "cli/terminal/format.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 
 namespace plan {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "planner/per_layer.hpp"
+#include "planner/stages/per_layer.hpp"
 
 namespace plan {
 

@@ -11,7 +11,7 @@
 #include "cli/report/json.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 
 namespace plan {
 namespace {

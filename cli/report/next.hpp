@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "cli/terminal/terminal.hpp"
-#include "planner/next_runs.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
+#include "planner/choice/next_runs.hpp"
 
 namespace plan {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cli/logs/course.hpp"
-#include "planner/replay.hpp"
+#include "planner/estimate/replay.hpp"
 
 namespace plan {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 #include "planner/runs/diagnosis.hpp"
 
 namespace plan {

@@ -11,8 +11,8 @@
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/parameters.hpp"
-#include "planner/host_memory.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
+#include "planner/memory/host_memory.hpp"
 
 namespace plan {
 namespace {

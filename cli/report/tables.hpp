@@ -7,8 +7,8 @@
 #include "cli/explain/term_names.hpp"
 #include "cli/request/run_cost.hpp"
 #include "cli/terminal/terminal.hpp"
-#include "planner/estimate.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/estimate.hpp"
+#include "planner/answer/plan.hpp"
 
 namespace plan {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/terminal/terminal.hpp"
-#include "planner/replay.hpp"
+#include "planner/estimate/replay.hpp"
 
 namespace plan {
 

@@ -16,7 +16,7 @@
 
 #include "cli/report/json.hpp"
 #include "formulas/names.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 
 namespace plan {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "planner/replay.hpp"
+#include "planner/estimate/replay.hpp"
 
 namespace plan {
 

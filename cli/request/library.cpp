@@ -11,7 +11,7 @@
 #include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"
 #include "formulas/parameters.hpp"
-#include "planner/in_parallel.hpp"
+#include "planner/search/in_parallel.hpp"
 #include "presets/reader.hpp"
 #include "presets/store.hpp"
 

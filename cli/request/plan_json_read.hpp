@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "formulas/result.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {

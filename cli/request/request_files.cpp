@@ -8,7 +8,7 @@
 #include "cli/request/request.hpp"
 #include "cli/terminal/bf16_layers.hpp"
 #include "cli/terminal/offload_flag.hpp"
-#include "planner/pools.hpp"
+#include "planner/pools/pools.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"

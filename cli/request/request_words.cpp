@@ -21,7 +21,7 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/overlap.hpp"
 #include "formulas/text.hpp"
-#include "planner/pools.hpp"
+#include "planner/pools/pools.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/quantity.hpp"

@@ -18,7 +18,7 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/parameters.hpp"
-#include "planner/host_memory.hpp"
+#include "planner/memory/host_memory.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"

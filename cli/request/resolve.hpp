@@ -6,7 +6,7 @@
 #include "cli/request/request.hpp"
 #include "cli/request/run_cost.hpp"
 #include "formulas/result.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {

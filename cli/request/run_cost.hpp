@@ -5,8 +5,8 @@
 
 #include "cli/request/args.hpp"
 #include "formulas/result.hpp"
-#include "planner/failures.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
+#include "planner/estimate/failures.hpp"
 
 namespace plan {
 

@@ -11,9 +11,10 @@
 #include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
 #include "formulas/overlap.hpp"
+#include "planner/answer/switch_words.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
-#include "planner/switches.hpp"
+#include "planner/search/switches.hpp"
 
 namespace plan {
 namespace {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/host_memory.hpp"
+#include "planner/memory/host_memory.hpp"
 
 namespace plan {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/plan.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace plan {
 

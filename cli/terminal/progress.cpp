@@ -9,6 +9,7 @@
 
 #include "cli/terminal/output.hpp"
 #include "cli/terminal/terminal.hpp"
+#include "planner/planner.hpp"
 
 namespace plan {
 

@@ -2,7 +2,7 @@
 
 #include "cli/terminal/streams.hpp"
 #include "formulas/result.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 
 namespace plan {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "formulas/names.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {

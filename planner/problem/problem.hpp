@@ -19,7 +19,7 @@ namespace plan {
 
 enum class Objective { StepTime, Memory, Cost };
 
-/// Switches of a job that a search may turn (planner/switches.hpp), one bit each.
+/// Switches of a job that a search may turn (planner/search/switches.hpp), one bit each.
 using SwitchMask = std::uint8_t;
 enum Switch : SwitchMask {
   kSwitchGraphs = 1,       ///< CUDA graphs launch what parts of a layer they can
@@ -89,7 +89,7 @@ struct Problem {
   /// Where an input that no launch file states would be written ("run.sh:12").
   std::map<std::string, std::string, std::less<>> homes{};
   /// Kinds of GPU in the order in which they were named; none: all are of `cluster`. With several, `gpus` counts them
-  /// all and `cluster` represents them together (planner/pools.hpp, joined()).
+  /// all and `cluster` represents them together (planner/pools/pools.hpp, joined()).
   std::vector<Pool> pools{};
   /// Networks between two of them that differ from `cluster`'s, by their places in `pools`.
   std::vector<PoolLink> pool_links{};

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "formulas/text.hpp"
-#include "planner/estimate.hpp"
-#include "planner/learnt.hpp"
-#include "planner/normal.hpp"
+#include "planner/answer/estimate.hpp"
+#include "planner/answer/normal.hpp"
+#include "planner/estimate/learnt.hpp"
 #include "planner/runs/diagnosis.hpp"
 
 namespace plan {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "formulas/calibration_fields.hpp"
+#include "planner/estimate/uncertainty.hpp"
 #include "planner/runs/validate.hpp"
-#include "planner/uncertainty.hpp"
 
 namespace plan {
 

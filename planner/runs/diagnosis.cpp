@@ -20,10 +20,10 @@
 #include <cmath>
 #include <utility>
 
-#include "planner/claims.hpp"
-#include "planner/cost.hpp"
-#include "planner/normal.hpp"
-#include "planner/uncertainty.hpp"
+#include "planner/answer/normal.hpp"
+#include "planner/cost/cost.hpp"
+#include "planner/estimate/claims.hpp"
+#include "planner/estimate/uncertainty.hpp"
 
 namespace plan {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace plan {

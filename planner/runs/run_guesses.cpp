@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {

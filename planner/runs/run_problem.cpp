@@ -15,7 +15,8 @@
 #include "formulas/schedule.hpp"
 #include "formulas/text.hpp"
 #include "formulas/torus.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
+#include "planner/estimate/stages.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/rules/words.hpp"
 #include "planner/runs/run_axes.hpp"
@@ -23,7 +24,6 @@
 #include "planner/runs/run_mistakes.hpp"
 #include "planner/runs/run_rates.hpp"
 #include "planner/runs/run_stack.hpp"
-#include "planner/stages.hpp"
 
 namespace plan {
 namespace {

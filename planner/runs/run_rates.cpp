@@ -11,7 +11,7 @@
 
 #include "formulas/efficiency.hpp"
 #include "formulas/flops.hpp"
-#include "planner/physics.hpp"
+#include "planner/estimate/physics.hpp"
 #include "planner/runs/run_mistakes.hpp"
 
 namespace plan {

@@ -7,11 +7,11 @@
 
 #include "formulas/names.hpp"
 #include "formulas/text.hpp"
+#include "planner/estimate/stages.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/problem/spelled_out.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/runs/run_axes.hpp"
-#include "planner/stages.hpp"
 
 namespace plan {
 

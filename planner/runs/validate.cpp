@@ -7,11 +7,11 @@
 #include <cmath>
 #include <tuple>
 
-#include "planner/estimate.hpp"
-#include "planner/learnt.hpp"
-#include "planner/memory.hpp"
+#include "planner/answer/estimate.hpp"
+#include "planner/estimate/learnt.hpp"
+#include "planner/estimate/uncertainty.hpp"
+#include "planner/memory/memory.hpp"
 #include "planner/runs/run_rates.hpp"
-#include "planner/uncertainty.hpp"
 
 namespace plan {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/runs/run_problem.hpp"
 #include "planner/runs/runs.hpp"
 

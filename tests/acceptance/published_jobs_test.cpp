@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/rules/run_software.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "acceptance/published_runs.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/rules/run_software.hpp"
 #include "presets/store.hpp"

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "acceptance/published_runs.hpp"
-#include "planner/ranking.hpp"
+#include "planner/estimate/uncertainty.hpp"
 #include "planner/runs/diagnosis.hpp"
 #include "planner/runs/run_rates.hpp"
-#include "planner/uncertainty.hpp"
+#include "planner/search/ranking.hpp"
 
 using namespace plan;
 using namespace plan::acceptance;

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "contents.hpp"
-#include "planner/plan.hpp"
-#include "planner/pools.hpp"
+#include "planner/answer/plan.hpp"
+#include "planner/pools/pools.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"
 

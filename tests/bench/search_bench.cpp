@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "presets/store.hpp"
 
 using namespace plan;

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "planner/claims.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
+#include "planner/estimate/claims.hpp"
 #include "presets/hardware.hpp"
 #include "presets/reader.hpp"
 #include "presets/store.hpp"

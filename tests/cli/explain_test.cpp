@@ -10,6 +10,7 @@
 #include "cli/explain/parts.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "oracle/equation_eval.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"

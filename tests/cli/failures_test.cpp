@@ -12,8 +12,9 @@
 #include "cli/report/sweep.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/format.hpp"
-#include "planner/advice.hpp"
-#include "planner/thumb.hpp"
+#include "planner/choice/advice.hpp"
+#include "planner/choice/thumb.hpp"
+#include "planner/planner.hpp"
 #include "sample_plan.hpp"
 
 namespace plan {

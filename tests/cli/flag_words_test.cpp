@@ -15,7 +15,7 @@
 #include "cli/request/pool_words.hpp"
 #include "oracle/random_layout.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 #include "planner/problem/axes.hpp"
 
 using namespace plan;

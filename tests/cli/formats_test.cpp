@@ -13,6 +13,7 @@
 #include "cli/report/report.hpp"
 #include "cli/report/tables.hpp"
 #include "oracle/random_problem.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"

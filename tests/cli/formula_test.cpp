@@ -8,7 +8,7 @@
 
 #include "check_files.hpp"
 #include "formulas/catalog.hpp"
-#include "planner/budget.hpp"
+#include "planner/estimate/budget.hpp"
 #include "planner/rules/frameworks.hpp"
 
 using namespace plan;

@@ -11,6 +11,7 @@
 #include "cli/report/tables.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/terminal/format.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"

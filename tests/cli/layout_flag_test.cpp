@@ -10,8 +10,8 @@
 #include "cli/request/layout_notation.hpp"
 #include "oracle/random_layout.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/layout_text.hpp"
-#include "planner/nearest.hpp"
+#include "planner/answer/layout_text.hpp"
+#include "planner/choice/nearest.hpp"
 #include "planner/rules/complete_layout.hpp"
 
 using namespace plan;

@@ -8,7 +8,7 @@
 
 #include "check_files.hpp"
 #include "formulas/activation.hpp"
-#include "planner/switches.hpp"
+#include "planner/search/switches.hpp"
 #include "presets/store.hpp"
 
 namespace plan {

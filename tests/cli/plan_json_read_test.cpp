@@ -12,7 +12,7 @@
 
 #include "cli/report/json.hpp"
 #include "cli/report/report.hpp"
-#include "planner/plan.hpp"
+#include "planner/planner.hpp"
 #include "presets/store.hpp"
 #include "sample_plan.hpp"
 

@@ -1,5 +1,6 @@
 // The replayed step has the estimate's total, its terms and its peaks, for every schedule and uneven stages.
-#include "planner/replay.hpp"
+#include "planner/estimate/replay.hpp"
+#include "planner/planner.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 
 namespace plan::sample {
 

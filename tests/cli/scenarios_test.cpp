@@ -13,7 +13,7 @@
 #include "cli/report/choice_text.hpp"
 #include "cli/report/report.hpp"
 #include "cli/request/resolve.hpp"
-#include "planner/plan.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/frameworks.hpp"
 
 namespace plan {

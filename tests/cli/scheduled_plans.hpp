@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "formulas/names.hpp"
-#include "planner/plan.hpp"
+#include "planner/planner.hpp"
 #include "presets/store.hpp"
 
 namespace plan::scheduled {

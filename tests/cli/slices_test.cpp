@@ -9,7 +9,7 @@
 #include "cli/launch/maxtext/maxtext.hpp"
 #include "cli/request/options.hpp"
 #include "cli/request/resolve.hpp"
-#include "planner/plan.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"
 
 using namespace plan;

@@ -17,7 +17,7 @@
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
 #include "page_tags.hpp"
-#include "planner/plan.hpp"
+#include "planner/planner.hpp"
 
 namespace plan {
 namespace {

@@ -14,8 +14,8 @@
 #include "check_files.hpp"
 #include "cli/request/options.hpp"
 #include "cli/request/resolve.hpp"
-#include "planner/layout_text.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/layout_text.hpp"
+#include "planner/planner.hpp"
 
 using namespace plan;
 

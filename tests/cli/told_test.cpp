@@ -12,7 +12,7 @@
 #include "formulas/names.hpp"
 #include "oracle/equation_eval.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/evaluate.hpp"
+#include "planner/estimate/evaluate.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 

@@ -13,7 +13,7 @@
 #include "cli/request/plan_json_read.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
-#include "planner/host_memory.hpp"
+#include "planner/memory/host_memory.hpp"
 #include "temporary_folder.hpp"
 
 namespace plan {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "cli/request/run_files.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 #include "planner/runs/validate.hpp"
 
 using namespace plan;

@@ -21,7 +21,7 @@
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/format.hpp"
 #include "page_tags.hpp"
-#include "planner/plan.hpp"
+#include "planner/planner.hpp"
 
 namespace plan {
 namespace {

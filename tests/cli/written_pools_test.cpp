@@ -6,8 +6,8 @@
 
 #include "check_files.hpp"
 #include "cli/request/resolve.hpp"
-#include "planner/layout_text.hpp"
-#include "planner/pools.hpp"
+#include "planner/answer/layout_text.hpp"
+#include "planner/pools/pools.hpp"
 
 using namespace plan;
 using namespace plan::checks;

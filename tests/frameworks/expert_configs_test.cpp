@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"
 

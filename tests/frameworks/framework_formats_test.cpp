@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/words.hpp"
 #include "presets/store.hpp"

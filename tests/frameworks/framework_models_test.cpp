@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "planner/plan.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/megatron_models.hpp"
 #include "planner/rules/words.hpp"

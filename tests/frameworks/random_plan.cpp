@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <string_view>
 
-#include "planner/enumerate.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/search/enumerate.hpp"
 #include "presets/store.hpp"
 #include "tests/oracle/random_layout.hpp"
 

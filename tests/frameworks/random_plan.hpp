@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 
 namespace plan::oracle {
 

@@ -30,7 +30,7 @@
 #include "hwprobe/nodelist.hpp"
 #include "hwprobe/rank_work.hpp"
 #include "hwprobe/wire.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/runs/validate.hpp"
 #include "presets/config_json.hpp"

@@ -10,6 +10,7 @@
 #include "cli/request/resolve.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"

@@ -7,6 +7,7 @@
 #include "contents.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "presets/yaml.hpp"
 

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "cli/request/resolve.hpp"
-#include "planner/plan.hpp"
+#include "planner/planner.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "small_files.hpp"

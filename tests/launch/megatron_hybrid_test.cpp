@@ -11,6 +11,7 @@
 
 #include "cli/launch/launch.hpp"
 #include "formulas/parameters.hpp"
+#include "planner/planner.hpp"
 #include "presets/store.hpp"
 #include "random_plans.hpp"
 #include "small_files.hpp"

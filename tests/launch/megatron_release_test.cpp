@@ -10,7 +10,8 @@
 #include "cli/request/resolve.hpp"
 #include "launch/random_plans.hpp"
 #include "launch/temporary.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"
 
 namespace plan {

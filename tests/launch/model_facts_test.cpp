@@ -8,6 +8,7 @@
 #include "cli/launch/dialect/dialect.hpp"
 #include "cli/launch/job/job_builder.hpp"
 #include "cli/launch/megatron/megatron.hpp"
+#include "planner/planner.hpp"
 #include "random_plans.hpp"
 
 using namespace plan;

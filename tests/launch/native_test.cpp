@@ -9,7 +9,7 @@
 #include "cli/launch/launch.hpp"
 #include "cli/request/resolve.hpp"
 #include "formulas/parameters.hpp"
-#include "planner/plan.hpp"
+#include "planner/planner.hpp"
 #include "small_files.hpp"
 #include "temporary_folder.hpp"
 

@@ -8,7 +8,7 @@
 #include "cli/terminal/offload_flag.hpp"
 #include "formulas/textbook_states.hpp"
 #include "launch/temporary.hpp"
-#include "planner/plan.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"
 
 namespace plan {

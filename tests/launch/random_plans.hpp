@@ -3,10 +3,10 @@
 #include <random>
 #include <vector>
 
-#include "planner/enumerate.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/search/enumerate.hpp"
 #include "presets/store.hpp"
 
 namespace plan {

@@ -9,7 +9,7 @@
 
 #include "cli/launch/job/format.hpp"
 #include "cli/launch/launch.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 #include "small_files.hpp"
 
 namespace plan {

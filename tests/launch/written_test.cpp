@@ -11,6 +11,7 @@
 #include "cli/launch/launch.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "launch/random_plans.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "record.hpp"
 

@@ -7,12 +7,12 @@
 
 #include "formulas/layer_rows.hpp"
 #include "formulas/rank_grid.hpp"
-#include "planner/enumerate.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/host_memory.hpp"
+#include "planner/estimate/evaluate.hpp"
+#include "planner/memory/host_memory.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/search/enumerate.hpp"
 
 namespace plan::oracle {
 namespace {

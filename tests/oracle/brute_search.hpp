@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 
 namespace plan::oracle {
 

@@ -1,5 +1,6 @@
 // Shadow prices: what is offered is what the changed job's own search says.
-#include "planner/advice.hpp"
+#include "planner/choice/advice.hpp"
+#include "planner/planner.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,10 +8,10 @@
 #include <string>
 
 #include "oracle/random_problem.hpp"
-#include "planner/choice.hpp"
-#include "planner/nearest.hpp"
+#include "planner/choice/choice.hpp"
+#include "planner/choice/nearest.hpp"
 #include "planner/rules/frameworks.hpp"
-#include "planner/switches.hpp"
+#include "planner/search/switches.hpp"
 
 using namespace plan;
 

@@ -7,8 +7,8 @@
 
 #include "formulas/bf16_layers.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/cost.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
+#include "planner/cost/cost.hpp"
 #include "planner/rules/rules.hpp"
 
 using namespace plan;

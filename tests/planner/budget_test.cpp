@@ -1,10 +1,10 @@
 // Oracles: verdicts against the definition of a limit on a grid of values; figures against sums over the estimate.
-#include "planner/budget.hpp"
+#include "planner/estimate/budget.hpp"
 
 #include <doctest/doctest.h>
 
 #include "oracle/random_problem.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 
 using namespace plan;
 

@@ -1,5 +1,5 @@
 // Oracles: a job with one choice changed is set back to exactly the job before; several changes are found one by one.
-#include "planner/cause.hpp"
+#include "planner/choice/cause.hpp"
 
 #include <doctest/doctest.h>
 

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "oracle/random_problem.hpp"
-#include "planner/choice.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
+#include "planner/choice/choice.hpp"
+#include "planner/estimate/uncertainty.hpp"
 #include "planner/rules/frameworks.hpp"
-#include "planner/search.hpp"
-#include "planner/switches.hpp"
-#include "planner/uncertainty.hpp"
+#include "planner/search/search.hpp"
+#include "planner/search/switches.hpp"
 
 using namespace plan;
 

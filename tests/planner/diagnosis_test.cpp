@@ -9,7 +9,7 @@
 #include <map>
 #include <random>
 
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 #include "planner/rules/rules.hpp"
 #include "tests/oracle/random_problem.hpp"
 

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "oracle/random_problem.hpp"
-#include "planner/estimate.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/search.hpp"
+#include "planner/answer/estimate.hpp"
+#include "planner/estimate/evaluate.hpp"
+#include "planner/search/search.hpp"
 
 using namespace plan;
 

@@ -9,11 +9,11 @@
 
 #include "oracle/random_layout.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/cause.hpp"
-#include "planner/enumerate.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
+#include "planner/choice/cause.hpp"
 #include "planner/problem/spelled_out.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/search/enumerate.hpp"
 
 using namespace plan;
 

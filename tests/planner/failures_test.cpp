@@ -1,5 +1,5 @@
 // What failures cost, against a simulation that interrupts a job at random.
-#include "planner/failures.hpp"
+#include "planner/estimate/failures.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 
 #include "oracle/random_problem.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
 

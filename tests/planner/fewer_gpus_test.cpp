@@ -1,5 +1,5 @@
 // More GPUs never train slower: what does not divide is left idle, and said.
-#include "planner/fewer_gpus.hpp"
+#include "planner/choice/fewer_gpus.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,11 +10,11 @@
 #include <tuple>
 
 #include "oracle/random_problem.hpp"
-#include "planner/choice.hpp"
-#include "planner/host_memory.hpp"
-#include "planner/plan.hpp"
+#include "planner/choice/choice.hpp"
+#include "planner/estimate/uncertainty.hpp"
+#include "planner/memory/host_memory.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/frameworks.hpp"
-#include "planner/uncertainty.hpp"
 
 using namespace plan;
 

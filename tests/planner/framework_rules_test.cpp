@@ -6,10 +6,10 @@
 
 #include "oracle/random_layout.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/enumerate.hpp"
 #include "planner/problem/spelled_out.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/search/enumerate.hpp"
 
 using namespace plan;
 

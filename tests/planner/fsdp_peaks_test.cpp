@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string>
 
-#include "planner/memory.hpp"
+#include "planner/memory/memory.hpp"
 #include "tests/formulas/models.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
 // Memory of the hosts: counted rank by rank and node by node, and what follows where a node has too little.
-#include "planner/host_memory.hpp"
+#include "planner/memory/host_memory.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,9 +12,9 @@
 #include "draw.hpp"
 #include "formulas/parameters.hpp"
 #include "formulas/rank_grid.hpp"
-#include "planner/plan.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/frameworks.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 #include "small_job.hpp"
 
 namespace {

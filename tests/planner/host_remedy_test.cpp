@@ -1,14 +1,14 @@
 // A job that its hosts are too small for is told what they lack, and what it is told to do works.
-#include "planner/host_remedy.hpp"
+#include "planner/choice/host_remedy.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <string>
 
-#include "planner/host_memory.hpp"
-#include "planner/nearest.hpp"
-#include "planner/plan.hpp"
+#include "planner/choice/nearest.hpp"
+#include "planner/memory/host_memory.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "small_job.hpp"
 

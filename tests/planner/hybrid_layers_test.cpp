@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "oracle/random_problem.hpp"
-#include "planner/layer_search.hpp"
 #include "planner/problem/stage_layout.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/stages/layer_search.hpp"
 #include "presets/store.hpp"
 
 using namespace plan;

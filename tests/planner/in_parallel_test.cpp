@@ -1,5 +1,5 @@
 // Work on several threads: each index once, whatever the machine grants, and errors come through.
-#include "planner/in_parallel.hpp"
+#include "planner/search/in_parallel.hpp"
 
 #include <doctest/doctest.h>
 

@@ -9,11 +9,11 @@
 #include "draw.hpp"
 #include "formulas/efficiency.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
+#include "planner/estimate/stage_cells.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
-#include "planner/stage_cells.hpp"
 
 using namespace plan;
 

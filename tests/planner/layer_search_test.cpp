@@ -9,13 +9,14 @@
 
 #include "draw.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/layer_search.hpp"
-#include "planner/layout_text.hpp"
-#include "planner/per_layer.hpp"
+#include "planner/answer/layout_text.hpp"
+#include "planner/planner.hpp"
 #include "planner/problem/stage_layout.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/galvatron.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/stages/layer_search.hpp"
+#include "planner/stages/per_layer.hpp"
 
 using namespace plan;
 

@@ -1,6 +1,6 @@
 // What lines of words say of a layout: all that a reader needs beside the columns of axes, and nothing that means
 // nothing in that layout.
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Which jobs a cluster's runs speak of: each of those runs, whatever lies between them, and nothing beside.
-#include "planner/learnt.hpp"
+#include "planner/estimate/learnt.hpp"
 
 #include <doctest/doctest.h>
 

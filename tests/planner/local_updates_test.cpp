@@ -6,10 +6,10 @@
 
 #include "formulas/parameters.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/enumerate.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/rules/rules.hpp"
-#include "planner/search.hpp"
+#include "planner/search/enumerate.hpp"
+#include "planner/search/search.hpp"
 
 using namespace plan;
 

@@ -10,8 +10,8 @@
 
 #include "formulas/efficiency.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/estimate.hpp"
-#include "planner/kernels.hpp"
+#include "planner/answer/estimate.hpp"
+#include "planner/cost/kernels.hpp"
 #include "planner/small_job.hpp"
 
 using namespace plan;

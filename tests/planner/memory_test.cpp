@@ -1,5 +1,5 @@
 // Memory of a pipeline rank: continuous-integration peaks of Megatron-LM, and what must always hold.
-#include "planner/memory.hpp"
+#include "planner/memory/memory.hpp"
 
 #include <doctest/doctest.h>
 

@@ -7,9 +7,9 @@
 #include "formulas/collective_law.hpp"
 #include "formulas/efficiency.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
+#include "planner/cost/spread_ends.hpp"
 #include "planner/small_job.hpp"
-#include "planner/spread_ends.hpp"
 
 using namespace plan;
 using namespace plan::small;

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "oracle/random_problem.hpp"
-#include "planner/nearest.hpp"
-#include "planner/plan.hpp"
+#include "planner/choice/nearest.hpp"
+#include "planner/planner.hpp"
 
 using namespace plan;
 

@@ -1,7 +1,7 @@
 // Runs that are proposed, made under a truth that is known here, and taken in: what is believed then holds the truth as
 // often as it says, and is as narrow as was said. The truth errs by factors on whole terms, not by the linear law that
 // the beliefs follow.
-#include "planner/next_runs.hpp"
+#include "planner/choice/next_runs.hpp"
 
 #include <doctest/doctest.h>
 

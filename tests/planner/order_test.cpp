@@ -7,10 +7,10 @@
 
 #include "formulas/rank_grid.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
-#include "planner/search.hpp"
+#include "planner/search/search.hpp"
 
 using namespace plan;
 

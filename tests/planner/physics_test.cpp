@@ -1,6 +1,6 @@
 // The step under which no hardware stays, of made-up estimates: FLOPs at the highest peak, or the weights of a stage
 // between the two ends read once in each micro-batch, whichever takes longer.
-#include "planner/physics.hpp"
+#include "planner/estimate/physics.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Which of two layouts an operator would rather launch, where they are equally fast: each thing that makes a layout
 // less plain does so alone, and the order is one.
-#include "planner/plainness.hpp"
+#include "planner/search/plainness.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "oracle/random_problem.hpp"
-#include "planner/uncertainty.hpp"
+#include "planner/estimate/uncertainty.hpp"
 
 using namespace plan;
 

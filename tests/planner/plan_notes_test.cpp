@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "oracle/random_problem.hpp"
-#include "planner/advice.hpp"
-#include "planner/choice.hpp"
-#include "planner/claims.hpp"
-#include "planner/plan.hpp"
+#include "planner/choice/advice.hpp"
+#include "planner/choice/choice.hpp"
+#include "planner/estimate/claims.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/runs/diagnosis.hpp"
-#include "planner/switches.hpp"
+#include "planner/search/switches.hpp"
 
 using namespace plan;
 

@@ -10,11 +10,12 @@
 #include "draw.hpp"
 #include "formulas/names.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/pools.hpp"
+#include "planner/estimate/simulate.hpp"
+#include "planner/planner.hpp"
+#include "planner/pools/pools.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
-#include "planner/search.hpp"
-#include "planner/simulate.hpp"
+#include "planner/search/search.hpp"
 
 using namespace plan;
 

@@ -9,10 +9,10 @@
 
 #include "formulas/parameters.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/enumerate.hpp"
-#include "planner/family_search.hpp"
 #include "planner/rules/rules.hpp"
-#include "planner/search.hpp"
+#include "planner/search/enumerate.hpp"
+#include "planner/search/family_search.hpp"
+#include "planner/search/search.hpp"
 
 using namespace plan;
 

@@ -1,13 +1,13 @@
 // Oracles: brute force over the micro-batch, recompute and zero axes says whether a single change is enough; every
 // remedy, estimated again, keeps the limit, and is a possible layout.
-#include "planner/remedy.hpp"
+#include "planner/choice/remedy.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
 #include "oracle/random_problem.hpp"
-#include "planner/cause.hpp"
+#include "planner/choice/cause.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/rules.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "oracle/random_problem.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/rules/rules.hpp"
 
 using namespace plan;

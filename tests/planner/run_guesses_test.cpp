@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/small_job.hpp"
 
 using namespace plan;

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 #include "planner/problem/spelled_out.hpp"
 #include "planner/rules/rules.hpp"
 #include "tests/oracle/random_layout.hpp"

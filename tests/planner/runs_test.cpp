@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "oracle/random_problem.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/runs/run_axes.hpp"
 #include "planner/runs/run_problem.hpp"

@@ -8,16 +8,16 @@
 
 #include "oracle/brute_search.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/draws.hpp"
-#include "planner/enumerate.hpp"
-#include "planner/estimate.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/host_memory.hpp"
-#include "planner/memory_front.hpp"
-#include "planner/plainness.hpp"
+#include "planner/answer/estimate.hpp"
+#include "planner/estimate/draws.hpp"
+#include "planner/estimate/evaluate.hpp"
+#include "planner/memory/host_memory.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
-#include "planner/search.hpp"
+#include "planner/search/enumerate.hpp"
+#include "planner/search/memory_front.hpp"
+#include "planner/search/plainness.hpp"
+#include "planner/search/search.hpp"
 
 using namespace plan;
 

@@ -1,6 +1,6 @@
 // The product's simulator against the replay in tests/oracle, which writes its own orders.
 
-#include "planner/simulate.hpp"
+#include "planner/estimate/simulate.hpp"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/memory.hpp"
+#include "planner/memory/memory.hpp"
 #include "tests/formulas/models.hpp"
 #include "tests/published/simumax_peaks.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "oracle/random_problem.hpp"
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 
 /// A job on one node whose step answers to what a test switches on or off.
 namespace plan::small {

@@ -7,8 +7,8 @@
 
 #include "oracle/brute_search.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/enumerate.hpp"
-#include "planner/search.hpp"
+#include "planner/search/enumerate.hpp"
+#include "planner/search/search.hpp"
 
 using namespace plan;
 

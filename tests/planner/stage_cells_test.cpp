@@ -7,13 +7,13 @@
 
 #include "draw.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/plan.hpp"
+#include "planner/estimate/stage_cells.hpp"
+#include "planner/planner.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/problem/stage_layout.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
-#include "planner/stage_cells.hpp"
 
 using namespace plan;
 

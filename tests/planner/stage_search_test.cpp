@@ -8,10 +8,10 @@
 
 #include "draw.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/enumerate.hpp"
-#include "planner/plan.hpp"
+#include "planner/planner.hpp"
 #include "planner/problem/stage_layout.hpp"
-#include "planner/stage_search.hpp"
+#include "planner/search/enumerate.hpp"
+#include "planner/stages/stage_search.hpp"
 
 using namespace plan;
 

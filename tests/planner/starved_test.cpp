@@ -1,6 +1,7 @@
 // GPUs that have too little to do: every change that is named is searched anew here, and what is left alone has no such
 // change.
-#include "planner/starved.hpp"
+#include "planner/choice/starved.hpp"
+#include "planner/planner.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +9,7 @@
 #include <string>
 
 #include "oracle/random_problem.hpp"
-#include "planner/choice.hpp"
+#include "planner/choice/choice.hpp"
 
 using namespace plan;
 

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "oracle/random_problem.hpp"
-#include "planner/enumerate.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/search/enumerate.hpp"
 
 using namespace plan;
 

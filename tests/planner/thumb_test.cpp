@@ -1,5 +1,5 @@
 // Every rule of thumb has a layout that breaks it and one that does not; the numbers are worked out here.
-#include "planner/thumb.hpp"
+#include "planner/choice/thumb.hpp"
 
 #include <doctest/doctest.h>
 

@@ -10,9 +10,9 @@
 #include "oracle/random_problem.hpp"
 #include "oracle/traffic_count.hpp"
 #include "oracle/traffic_holding.hpp"
-#include "planner/estimate.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/nearest.hpp"
+#include "planner/answer/estimate.hpp"
+#include "planner/choice/nearest.hpp"
+#include "planner/estimate/evaluate.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {

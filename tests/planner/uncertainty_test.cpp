@@ -1,4 +1,4 @@
-#include "planner/uncertainty.hpp"
+#include "planner/estimate/uncertainty.hpp"
 
 #include <doctest/doctest.h>
 

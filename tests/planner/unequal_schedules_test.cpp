@@ -8,7 +8,7 @@
 #include "formulas/names.hpp"
 #include "formulas/schedule.hpp"
 #include "oracle/random_problem.hpp"
-#include "planner/simulate.hpp"
+#include "planner/estimate/simulate.hpp"
 
 using namespace plan;
 

@@ -1,5 +1,6 @@
 // What one step away would cost, against estimates of that layout made here.
-#include "planner/why.hpp"
+#include "planner/choice/why.hpp"
+#include "planner/planner.hpp"
 
 #include <doctest/doctest.h>
 

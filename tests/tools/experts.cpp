@@ -12,7 +12,8 @@
 #include <tuple>
 
 #include "formulas/names.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
+#include "planner/planner.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "presets/store.hpp"
 

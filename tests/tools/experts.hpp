@@ -8,7 +8,7 @@
 
 #include "cli/report/comparison.hpp"
 #include "formulas/result.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 
 /// Configurations that experts published (tests/published/expert_configs.csv), as problems and layouts.
 namespace plan::experts {

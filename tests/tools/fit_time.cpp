@@ -12,7 +12,7 @@
 #include <set>
 #include <sstream>
 
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 #include "planner/runs/run_rates.hpp"
 #include "planner/runs/validate.hpp"
 #include "tests/contents.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/uncertainty.hpp"
+#include "planner/estimate/uncertainty.hpp"
 
 namespace plan::fit {
 

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "planner/estimate.hpp"
+#include "planner/answer/estimate.hpp"
 
 namespace plan::fit {
 namespace {

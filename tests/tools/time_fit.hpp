@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "planner/estimate/uncertainty.hpp"
 #include "planner/runs/run_problem.hpp"
-#include "planner/uncertainty.hpp"
 
 namespace plan::fit {
 

@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "planner/uncertainty.hpp"
+#include "planner/estimate/uncertainty.hpp"
 
 using namespace plan;
 using namespace plan::fit;

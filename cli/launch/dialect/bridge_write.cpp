@@ -9,7 +9,7 @@
 #include "cli/launch/job/model_facts.hpp"
 #include "cli/launch/megatron/put.hpp"
 #include "cli/launch/start/launcher.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 #include "planner/rules/megatron_models.hpp"
 
 namespace plan {

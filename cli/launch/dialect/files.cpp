@@ -15,7 +15,7 @@
 #include "cli/launch/start/launcher.hpp"
 #include "cli/settings/settings.hpp"
 #include "formulas/keep_errors.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {

@@ -11,7 +11,7 @@
 
 #include "formulas/layer_kinds.hpp"
 #include "formulas/names.hpp"
-#include "planner/nearest.hpp"
+#include "planner/choice/nearest.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/megatron_models.hpp"
 #include "planner/rules/rules.hpp"

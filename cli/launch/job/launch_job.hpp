@@ -11,7 +11,7 @@
 #include "formulas/model.hpp"
 #include "formulas/result.hpp"
 #include "formulas/training.hpp"
-#include "planner/plan.hpp"
+#include "planner/answer/plan.hpp"
 #include "planner/problem/problem.hpp"
 
 /// What launch files state, and what they are written with: the terms in which every reader and writer speaks.

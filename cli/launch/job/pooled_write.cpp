@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "cli/launch/job/job_builder.hpp"
-#include "planner/pools.hpp"
+#include "planner/pools/pools.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/rules/frameworks.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "formulas/result.hpp"
-#include "planner/failures.hpp"
+#include "planner/estimate/failures.hpp"
 
 namespace plan {
 

@@ -11,7 +11,7 @@
 #include "formulas/keep_errors.hpp"
 #include "formulas/partition.hpp"
 #include "formulas/text.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 
 namespace plan::megatron {
 namespace {

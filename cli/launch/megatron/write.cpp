@@ -6,7 +6,7 @@
 #include "cli/launch/megatron/hybrid.hpp"
 #include "cli/launch/megatron/megatron.hpp"
 #include "cli/launch/start/launcher.hpp"
-#include "planner/layout_text.hpp"
+#include "planner/answer/layout_text.hpp"
 #include "planner/rules/megatron_models.hpp"
 
 namespace plan {

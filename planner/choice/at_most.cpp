@@ -1,0 +1,181 @@
+// On how many of the GPUs to train: all of them, or one after the other of a few smaller numbers. Tested by
+// tests/planner/fewer_gpus_test.cpp.
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "planner/choice/choice.hpp"
+#include "planner/choice/fewer_gpus.hpp"
+#include "planner/choice/starved.hpp"
+#include "planner/estimate/evaluate.hpp"
+#include "planner/memory/host_memory.hpp"
+#include "planner/problem/axes.hpp"
+#include "planner/search/plainness.hpp"
+#include "planner/search/switches.hpp"
+
+namespace plan {
+namespace {
+
+constexpr double kNearlyAsBusy = 0.85;  ///< fewer may still train faster: deep pipelines wait longer
+constexpr std::size_t kMostBusy = 3;    ///< numbers of GPUs, tried where all of them cannot be kept busy
+
+/// Of each number of GPUs the fastest step alone is asked for, until it is known which number to use.
+constexpr Extent kFirst{.best_alone = true};
+
+/// A search, and whether it is all of one or the fastest step alone.
+struct Found {
+  RunnableSearch search{};
+  bool whole = false;
+};
+
+Problem on(const Problem& problem, int gpus) {
+  Problem job = problem;
+  job.gpus = gpus;
+  return job;
+}
+
+Problem with_best_alone(const Problem& problem, int gpus) {
+  Problem one = on(problem, gpus);
+  one.top = 1, one.pareto = false;
+  return one;
+}
+
+bool leaves_to_host(const RunnableSearch& found) {
+  return (found.result.ranking.best().front().switched & kHostSwitches) != 0;
+}
+
+/// Is this not what the wanted frameworks do with what fits the GPUs, or may it not stay that? On another number of
+/// GPUs other frameworks or the host may answer, too.
+bool unusual(const RunnableSearch& found, const Problem& asked) {
+  return ready(found) != Ready::Yes || found.problem.framework != asked.framework || leaves_to_host(found) ||
+         cramped(found, kHardlyBusy);
+}
+
+/// Does anything fit the GPUs for certain that some framework runs and that leaves nothing to the host?
+bool anything_on_gpus(Problem problem) {
+  problem.free_switches = static_cast<SwitchMask>(problem.free_switches & ~unsigned{kHostSwitches});
+  return ready(find_runnable(problem, {.best_alone = true, .certain = true, .if_any = true})) == Ready::Yes;
+}
+
+/// The fastest step of what find_runnable() answers, if it fits for certain and is no slower than `slowest`.
+/// `anything`: other frameworks and the host are asked even where something fits without them.
+RunnableSearch find_no_slower(const Problem& problem, Seconds slowest, bool anything) {
+  RunnableSearch found = find_faster(problem, slowest);
+  if (!found.result.ranking.best().empty() || (found.result.slower && !anything)) return found;
+  // Those answer where nothing else fits, or is far slower: what has to be known whole, and seldom is as fast.
+  Extent quick = kFirst;
+  quick.certain = quick.if_any = true, quick.slowest = slowest;
+  RunnableSearch fast = find_runnable(problem, quick);
+  if (ready(fast) != Ready::Yes) return found;
+  if (fast.problem.framework == problem.framework && leaves_to_host(fast) && !anything_on_gpus(problem)) return fast;
+  RunnableSearch answer = find_runnable(problem, kFirst);
+  return ready(answer) == Ready::Yes && fastest_step(answer) <= slowest ? answer : found;
+}
+
+/// Tries smaller numbers of GPUs and keeps the one that answers best. Fewer GPUs have to be faster by more than
+/// plainness is worth, unless what more of them have could not be started.
+class FewerGpus {
+ public:
+  FewerGpus(const Problem& problem, const RunnableSearch& all, std::vector<int> tried)
+      : problem_(problem), best_{all}, tried_(std::move(tried)) {}
+
+  /// Does this number answer better than all before it?
+  bool offer(int gpus) {
+    if (std::find(tried_.begin(), tried_.end(), gpus) != tried_.end()) return false;
+    tried_.push_back(gpus);
+    const Ready before = ready(best_.search);
+    Found other = find(gpus, before);
+    const Ready now = ready(other.search);
+    // GPUs are left idle for what starts for certain, or where there is no other answer.
+    const bool readier = now > before && (now == Ready::Yes || before == Ready::Nothing);
+    const bool faster = now == before && now != Ready::Nothing && fastest_step(other.search) < slowest(gpus, before);
+    if (readier || faster) best_ = std::move(other);
+    return readier || faster;
+  }
+
+  const RunnableSearch& best() const { return best_.search; }
+  Found take() { return std::move(best_); }
+  /// Numbers that are known not to answer better.
+  const std::vector<int>& tried() const { return tried_; }
+
+ private:
+  /// More GPUs than the best so far uses have to be faster at all, fewer by more than plainness is worth.
+  Seconds slowest(int gpus, Ready before) const {
+    if (before == Ready::Nothing) return Seconds::infinity();
+    return fastest_step(best_.search) / (gpus > best_.search.problem.gpus ? 1 : 1 + kPriceOfPlainness);
+  }
+
+  Found find(int gpus, Ready before) const {
+    const Problem first = with_best_alone(problem_, gpus);
+    if (before == Ready::Yes)
+      return {find_no_slower(first, slowest(gpus, before), unusual(best_.search, problem_)), false};
+    // What divides well and is nearly all of them is most often the one to use: a look at its fastest step alone would
+    // come on top.
+    if (before == Ready::Nothing && divides_well(problem_, gpus) && gpus >= kNearlyAsBusy * problem_.gpus)
+      return {find_runnable(on(problem_, gpus), {.if_any = true}), true};
+    return {find_runnable(first, kFirst), false};
+  }
+
+  const Problem& problem_;
+  Found best_;
+  std::vector<int> tried_;
+};
+
+/// May half as many GPUs answer better? Where the batch has too little for each GPU, or nothing runs on so many, since
+/// frameworks that know data parallelism alone need a sequence for each.
+bool worth_halving(const RunnableSearch& found) {
+  if (found.nothing_runs || found.result.stats.legal == 0) return true;
+  if (ready(found) != Ready::Yes) return false;  // fewer hold less still
+  return estimate(found.problem, found.result.ranking.best().front()).mfu.model_causal < kStarvedMfu;
+}
+
+void offer_smaller(const Problem& problem, const RunnableSearch& all, FewerGpus& fewer) {
+  const bool answered = ready(all) == Ready::Yes;
+  const double busy = answered ? kNearlyAsBusy * busy_gpus(problem, problem.gpus) : 0;
+  const std::vector<int> busier = fewer_but_busier(problem, busy, kMostBusy);
+  for (const int gpus : busier) fewer.offer(gpus);
+  if (all.result.stats.legal == 0)
+    if (const int gpus = fewer_with_most_replicas(problem); gpus > 0) fewer.offer(gpus);
+  if (unusual(all, problem))
+    for (const int gpus : fewer_with_more_twos(problem)) fewer.offer(gpus);
+  if (!worth_halving(fewer.best())) return;
+  // Halves of what divides well run where others do not.
+  const bool none = ready(fewer.best()) == Ready::Nothing && !busier.empty();
+  for (int gpus = none ? busier.front() : fewer.best().problem.gpus; gpus % 2 == 0;) {
+    gpus /= 2;
+    if (!fewer.offer(gpus) && ready(fewer.best()) == Ready::Yes) break;  // the rest has still less to offer
+  }
+}
+
+/// The answer on fewer GPUs, with what all of them had.
+RunnableSearch on_fewer(RunnableSearch found, const RunnableSearch& all) {
+  found.all_ready = ready(all);
+  found.all_gpus = all.result.ranking.best().empty() ? Seconds() : fastest_step(all);
+  return found;
+}
+
+/// The answer on that many GPUs, or on fewer. `first`: what is known of all of them already; `tried` as above.
+RunnableSearch find_from(const Problem& problem, std::optional<Found> first, std::vector<int> tried) {
+  if (!first && divides_well(problem, problem.gpus)) first = {find_runnable(problem), true};
+  if (!first) first = {find_runnable(with_best_alone(problem, problem.gpus), kFirst), false};
+  const RunnableSearch& all = first->search;
+  // A word that does not suit is reported. Too big for a number that divides badly may fit fewer that divide well.
+  if (ready(all) == Ready::Nothing && !fixed_words(problem.fixed).empty()) return all;
+  FewerGpus fewer(problem, all, std::move(tried));
+  offer_smaller(problem, all, fewer);
+  const int used = fewer.best().problem.gpus;
+  if (ready(fewer.best()) == Ready::Nothing) return all;
+  if (used == problem.gpus) return first->whole ? std::move(first->search) : find_runnable(problem);
+  // Who asks for the number that is used gets the same answer: it may be bettered by a smaller one as this was.
+  return on_fewer(find_from(on(problem, used), fewer.take(), fewer.tried()), all);
+}
+
+}  // namespace
+
+RunnableSearch find_on_at_most(const Problem& problem) {
+  if (problem.objective == Objective::Memory) return find_runnable(problem);
+  return find_from(problem, std::nullopt, {});
+}
+
+}  // namespace plan

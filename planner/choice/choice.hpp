@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/answer/plan.hpp"
+#include "planner/search/search.hpp"
+
+namespace plan {
+
+/// How near an answer is to one that can be started: a framework runs it, and it fits for certain.
+enum class Ready { Nothing, PaperAtRisk, Paper, AtRisk, Yes };
+
+/// A search, and the problem that it answers: of `--framework any` the one of the framework that was found.
+struct RunnableSearch {
+  Problem problem{};
+  SearchResult result{};
+  bool nothing_runs = false;     ///< no framework runs any layout that fits: the result is on paper alone
+  std::int64_t judged = 0;       ///< families that all searches together looked into
+  Seconds all_gpus{};            ///< of the fastest step on all GPUs, if `problem` has fewer; 0: nothing fits them
+  Ready all_ready = Ready::Yes;  ///< what that was, if `problem` has fewer
+};
+
+[[nodiscard]] Ready ready(const RunnableSearch& found);
+
+/// Step of the first of the ranking, which must not be empty.
+[[nodiscard]] Seconds fastest_step(const RunnableSearch& found);
+
+/// MFU below which another framework may be much faster.
+inline constexpr double kHardlyBusy = 0.2;
+/// Does what fits for certain fill the GPUs' memory and reach less than that MFU? A framework that holds less, or the
+/// host, may be many times as fast.
+[[nodiscard]] bool cramped(const RunnableSearch& found, double mfu);
+
+/// Searches. Where none of the frameworks whose software the figures are of runs a layout that fits for certain, or
+/// only what fills the memory and starves the GPUs, each of the others is asked with its own software, and the fastest
+/// answer counts; last comes what nothing runs. What leaves states or activations to the hosts counts where nothing
+/// else fits for certain, or all else fills the memory, starves the GPUs and takes twice as long. `extent` is of each
+/// search.
+[[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent = {});
+
+/// The fastest layout of find_runnable() alone, if it is no slower than `slowest` seconds and fits for certain; an
+/// empty result if not, or if others than those frameworks are that fast alone. Of `families` at most.
+[[nodiscard]] RunnableSearch find_faster(const Problem& problem, Seconds slowest,
+                                         std::int64_t families = Extent{}.families);
+
+/// find_runnable(), on fewer GPUs where those train faster by more than kPriceOfPlainness, or where all of them have no
+/// answer that can be started and fewer have. Asked for the number that it uses it answers the same.
+[[nodiscard]] RunnableSearch find_on_at_most(const Problem& problem);
+
+/// Frameworks of the whole list that run a layout: their rules hold, and under their own software it fits.
+[[nodiscard]] std::vector<RunsOn> frameworks_that_run(const Problem& problem, const Layout& layout);
+
+/// What keeps the frameworks that the problem wants from running a layout: the first rule of each that it breaks.
+/// Empty if one runs it.
+[[nodiscard]] std::string what_it_lacks(const Problem& problem, const Layout& layout);
+
+}  // namespace plan

@@ -1,0 +1,112 @@
+// How many GPUs to leave idle. What of their number divides neither batch nor sequence nor heads is left to the
+// pipeline, and layers that do not divide among its stages make all of them wait for the fullest. Tested by
+// tests/planner/fewer_gpus_test.cpp.
+#include "planner/choice/fewer_gpus.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <numeric>
+
+#include "planner/rules/rules.hpp"
+
+namespace plan {
+namespace {
+
+/// The part of a number of GPUs that no axis but pp can take.
+std::int64_t left_to_stages(const Problem& problem, std::int64_t gpus) {
+  for (const std::int64_t axis : {problem.training.global_batch, heads_of(problem.model), problem.training.seq})
+    if (axis > 0) gpus /= std::gcd(gpus, axis);
+  return gpus;
+}
+
+constexpr int kSeveral = 4;           // nodes: fewer are cut
+constexpr int kNearNumbers = 64;      // looked at for one that the batch divides
+constexpr int kMany = 64;             // nodes: one of them cut is not worth a search
+constexpr std::size_t kCut = 2;       // numbers that cut a node, where whole nodes keep fewer GPUs busy
+constexpr std::size_t kMostTwos = 3;  // numbers that more twos divide
+
+}  // namespace
+
+double busy_gpus(const Problem& problem, int gpus) {
+  const std::int64_t depth = problem.model.depth();
+  double best = 0;
+  const std::int64_t least = left_to_stages(problem, gpus);
+  for (std::int64_t pp = least; pp <= depth && pp <= gpus; pp += least) {
+    if (gpus % pp != 0) continue;
+    const double slots = static_cast<double>(pp * ((depth + pp - 1) / pp));
+    // Embedding and head may count as a layer each on the two ends.
+    const double fuller = static_cast<double>(pp * ((depth + 2 + pp - 1) / pp));
+    best = std::max({best, static_cast<double>(depth) / slots, static_cast<double>(depth + 2) / fuller});
+  }
+  return best * gpus;
+}
+
+bool divides_well(const Problem& problem, int gpus) {
+  std::int64_t left = gpus / std::gcd(std::int64_t{gpus}, problem.training.global_batch);
+  while (left % 2 == 0) left /= 2;
+  return left == 1;
+}
+
+namespace {
+
+/// A number of GPUs, and how many of them are busy.
+struct Busy {
+  int gpus = 0;
+  double busy = 0;
+};
+
+/// Of the multiples of `unit` below the problem's number, those that keep more than `least` busy, at most `most`, the
+/// most busy first and of equals the largest.
+std::vector<Busy> busiest(const Problem& problem, int unit, double least, std::size_t most) {
+  std::vector<Busy> best;
+  for (int gpus = (problem.gpus - 1) / unit * unit; gpus > least; gpus -= unit) {  // no more than that many can be busy
+    const double these = busy_gpus(problem, gpus);
+    if (these <= least) continue;
+    const auto place = std::find_if(best.begin(), best.end(), [&](const Busy& other) { return these > other.busy; });
+    best.insert(place, {gpus, these});
+    if (best.size() > most) best.pop_back();
+    if (best.size() == most) least = best.back().busy;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<int> fewer_but_busier(const Problem& problem, double busy, std::size_t most) {
+  if (divides_well(problem, problem.gpus)) return {};
+  const int node = std::max(1, problem.cluster.gpus_per_node), unit = problem.gpus >= kSeveral * node ? node : 1;
+  std::vector<int> numbers;
+  const auto add = [&](int gpus) {
+    if (std::find(numbers.begin(), numbers.end(), gpus) == numbers.end()) numbers.push_back(gpus);
+  };
+  int well = (problem.gpus - 1) / unit * unit;
+  while (well > 0 && !divides_well(problem, well)) well -= unit;
+  if (well > 0) add(well);
+  double whole = busy;  // of the busiest number of whole nodes
+  for (const Busy& each : busiest(problem, unit, busy, most)) add(each.gpus), whole = std::max(whole, each.busy);
+  if (unit > 1 && problem.gpus < kMany * node)
+    for (const Busy& each : busiest(problem, 1, whole, kCut)) add(each.gpus);
+  return numbers;
+}
+
+int fewer_with_most_replicas(const Problem& problem) {
+  const int node = std::max(1, problem.cluster.gpus_per_node), unit = problem.gpus >= kSeveral * node ? node : 1;
+  int best = 0;
+  std::int64_t most = 0;
+  for (int i = 0, gpus = (problem.gpus - 1) / unit * unit; i < kNearNumbers && gpus > 0; ++i, gpus -= unit)
+    if (const std::int64_t replicas = std::gcd(std::int64_t{gpus}, problem.training.global_batch); replicas > most)
+      best = gpus, most = replicas;
+  return best;
+}
+
+std::vector<int> fewer_with_more_twos(const Problem& problem) {
+  std::vector<int> numbers;
+  const auto gpus = static_cast<unsigned>(std::max(1, problem.gpus));
+  for (unsigned twos = std::bit_floor(gpus); twos > 1 && gpus % twos != 0 && numbers.size() < kMostTwos; twos /= 2)
+    if (const int number = static_cast<int>(gpus / twos * twos); numbers.empty() || numbers.back() != number)
+      numbers.push_back(number);
+  return numbers;
+}
+
+}  // namespace plan

@@ -1,0 +1,382 @@
+// Branch and bound over families of layouts: the same optimum and front as evaluating every one.
+// Families are taken in the order of a lower bound of their step time, in batches of fixed size, so
+// that the answer and the counts do not depend on the number of threads.
+// Tested against brute force by tests/planner/search_test.cpp.
+#include "planner/search/search.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "planner/estimate/uncertainty.hpp"
+#include "planner/memory/host_memory.hpp"
+#include "planner/search/family_search.hpp"
+#include "planner/search/in_parallel.hpp"
+#include "planner/search/plainness.hpp"
+#include "planner/search/switches.hpp"
+#include "planner/search/ways.hpp"
+
+namespace plan {
+namespace {
+
+/// Later batches are bigger: by then most families are hopeless, and a batch has work for all threads.
+std::size_t batch_size(std::size_t start) { return std::clamp<std::size_t>(start, 32, 2048); }
+
+std::vector<FamilySearch> searches_of(const Problem& problem, bool at_risk, bool bounds, const Extent& extent = {}) {
+  std::vector<FamilySearch> searches;
+  for (unsigned t = 0; t < thread_count(problem); ++t)
+    searches.emplace_back(problem, usable_memory(problem, at_risk), usable_host(problem, at_risk), bounds, extent);
+  return searches;
+}
+
+/// Is nothing left in this family and in those behind it that the caller asked for? `divides`: some layout is legal.
+bool all_behind(const Problem& problem, const Extent& extent, const Costed& family, const Kept& kept, bool divides) {
+  if (family.costs == nullptr && divides && (extent.best_alone || extent.if_any)) return true;  // nothing of them fits
+  if (!extent.best_alone) return false;
+  if (problem.objective == Objective::Memory) return false;
+  const Ranking& ranking = kept.ranking;
+  return family.bound.any > extent.slowest || (ranking.full() && family.bound.any > ranking.last().score.step_time);
+}
+
+constexpr std::ptrdiff_t kSmallest = 256;  // families, of which one fits most often if any does
+
+/// Does anything that a wanted framework runs fit for certain? The smallest is asked first, and `most` are.
+bool anything_fits(const Problem& problem, const std::vector<Costed>& families, std::ptrdiff_t most) {
+  std::vector<const Costed*> left;
+  for (const Costed& family : families)
+    if (family.costs != nullptr) left.push_back(&family);
+  const auto smaller = [](const Costed* a, const Costed* b) {
+    return std::tie(a->states, a->layout.micro_batch) < std::tie(b->states, b->layout.micro_batch);
+  };
+  std::vector<FamilySearch> searches = searches_of(problem, false, true, {.best_alone = true});
+  const Kept none(problem);
+  auto at = left.begin();
+  const auto last = at + std::min(most, left.end() - at);
+  // One of the first fits most often, and the rest need no order.
+  for (std::ptrdiff_t some = 16, together = std::ssize(searches); at != last; some = last - at, together = 64) {
+    const auto end = at + std::min(some, last - at);
+    std::partial_sort(at, end, left.end(), smaller);
+    while (at != end) {
+      const auto count = std::min<std::ptrdiff_t>(together, end - at);
+      std::vector<char> fits(static_cast<std::size_t>(count));
+      in_parallel(fits.size(), static_cast<unsigned>(searches.size()), [&](std::size_t i, unsigned thread) {
+        fits[i] = !searches[thread].run(*at[static_cast<std::ptrdiff_t>(i)], none).kept.ranking.best().empty();
+      });
+      if (std::find(fits.begin(), fits.end(), 1) != fits.end()) return true;
+      at += count;
+    }
+  }
+  return false;
+}
+
+/// Layouts that may be as fast as the fastest.
+std::vector<Candidate> near_of(const Ranking& near) {
+  std::vector<Candidate> all = near.best();
+  if (!all.empty()) std::erase_if(all, [&](const Candidate& c) { return !within(c, all.front(), kNear); });
+  return all;
+}
+
+/// A search that kept these in the end kept of all that take no longer the fastest of each choice of degrees.
+Seconds complete_to(const Ranking& near) {
+  if (near.best().empty()) return {};
+  const Seconds share = (1 + kNear) * near.best().front().score.step_time;
+  return near.full() ? std::min(share, near.last().score.step_time) : share;
+}
+
+/// An order of families in which those with the same degrees, which share most, are neighbours.
+std::vector<std::size_t> together(std::span<const Costed> families) {
+  const auto degrees = [&](std::size_t i) {
+    const Layout& l = families[i].layout;
+    return std::tuple(l.tp, l.cp, l.pp, l.dp, l.ep, l.etp);
+  };
+  std::vector<std::size_t> order(families.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return degrees(a) < degrees(b); });
+  return order;
+}
+
+/// What searches of a job found so far.
+struct Progress {
+  explicit Progress(const Problem& problem) : kept(problem) {}
+  Kept kept;
+  Tally tally{};
+  SearchStats stats{};
+  std::int64_t too_big = 0, judged = 0;
+  bool counts = false;  ///< what was left of families of which nothing can fit is counted now
+};
+
+/// Step of the slowest layout that still changes what is kept.
+Seconds slowest_kept(const Kept& kept, const Extent& extent) {
+  const Ranking& ranking = kept.ranking;
+  if (!ranking.full()) return extent.slowest;
+  const Seconds last = ranking.last().score.step_time;
+  const Seconds near = extent.best_alone ? Seconds() : (1 + kNear) * ranking.best().front().score.step_time;
+  return std::min(extent.slowest, std::max(last, near));
+}
+
+/// Families in their order from one on, until nothing behind them is asked for or `end` is reached; the first that was
+/// not looked into and may be yet.
+std::size_t search_families(Way& way, bool at_risk, bool bounds, const Extent& extent, Progress& progress,
+                            std::size_t start = 0, std::size_t end = std::numeric_limits<std::size_t>::max()) {
+  const std::vector<Costed>& families = way.families;
+  way.shortest.resize(families.size(), Seconds::infinity());
+  std::vector<FamilySearch> searches = searches_of(way.problem, at_risk, bounds, extent);
+  const auto threads = static_cast<unsigned>(searches.size());
+  while (start < std::min(end, families.size()) && progress.judged < extent.families) {
+    const bool divides = progress.stats.fit + progress.stats.pruned + progress.too_big > 0;
+    // Nobody counts how much slower the job would be with a switch on.
+    if (way.problem.switched != 0 && bounds && !progress.counts &&
+        families[start].bound.any > slowest_kept(progress.kept, extent))
+      return families.size();
+    if (all_behind(way.problem, extent, families[start], progress.kept, divides)) break;
+    const std::size_t count = std::min(batch_size(start), families.size() - start);
+    std::vector<std::optional<FamilyOutcome>> outcomes(count);
+    const std::vector<std::size_t> order = together(std::span(families).subspan(start, count));
+    in_parallel(count, threads, [&](std::size_t i, unsigned thread) {
+      outcomes[order[i]] = searches[thread].run(families[start + order[i]], progress.kept);
+    });
+    for (std::size_t i = 0; i < count; ++i) {
+      const FamilyOutcome& outcome = *outcomes[i];
+      progress.kept.merge(outcome.kept);
+      progress.tally.merge(outcome.tally);
+      progress.stats.fit += outcome.fit, progress.stats.pruned += outcome.pruned;
+      progress.too_big += outcome.too_big;
+      way.shortest[start + i] = outcome.shortest;
+    }
+    progress.judged += static_cast<std::int64_t>(count);
+    start += count;
+  }
+  return start;
+}
+
+/// What the steps of candidates go to, each computed with the switches that its candidate turned on.
+std::vector<Terms> terms_of_each(const Problem& problem, const std::vector<Candidate>& candidates) {
+  std::map<SwitchMask, std::vector<std::size_t>> by_switches;
+  for (std::size_t i = 0; i < candidates.size(); ++i) by_switches[candidates[i].switched].push_back(i);
+  std::vector<Terms> all(candidates.size());
+  for (const auto& [on, places] : by_switches) {
+    std::vector<Layout> layouts;
+    for (const std::size_t i : places) layouts.push_back(candidates[i].layout);
+    const std::vector<Terms> terms = terms_of(on == 0 ? problem : with_switches(problem, on), layouts);
+    for (std::size_t i = 0; i < places.size(); ++i) all[places[i]] = terms[i];
+  }
+  return all;
+}
+
+/// What a search looked into, for the choice among what it found.
+struct Searched {
+  std::vector<const Way*> ways{};  ///< those with fewer switches on first
+  bool at_risk = false, bounds = true;
+  /// Of layouts that take no longer, the fastest of every family was evaluated. Others were left out only
+  /// where they are slower than the fastest by more than kNear, or than kMostNear choices of degrees.
+  Seconds complete{};
+
+  /// Does a family have a layout that takes no longer than this, that fits and that a wanted framework runs? True where
+  /// it is not known.
+  bool may_take(const Way& way, std::size_t family, Seconds time) const {
+    if (!bounds) return true;
+    return (time <= complete ? way.shortest[family] : way.families[family].bound.any) <= time;
+  }
+};
+
+/// The plainest layout of one way to set the switches that costs no more than is allowed, if it is plainer than
+/// `best`. Families are taken in the order of how plain they are at best, so that most are never looked at.
+std::optional<Candidate> plainest_of(const Way& way, const Searched& searched, const Allowance& allowance,
+                                     std::optional<Candidate> best) {
+  const Problem& problem = way.problem;
+  std::vector<Costed> families;
+  for (std::size_t i = 0; i < way.families.size(); ++i)
+    if (searched.may_take(way, i, allowance.slowest())) families.push_back(way.families[i]);
+  std::stable_sort(families.begin(), families.end(), [&](const Costed& a, const Costed& b) {
+    return plainness(problem, {a.layout}) < plainness(problem, {b.layout});
+  });
+  std::vector<FamilySearch> searches = searches_of(problem, searched.at_risk, searched.bounds);
+  for (std::size_t start = 0; start < families.size();) {
+    const std::size_t count = std::min<std::size_t>(32, families.size() - start);
+    std::vector<std::optional<Candidate>> each(count);
+    in_parallel(count, static_cast<unsigned>(searches.size()), [&](std::size_t i, unsigned thread) {
+      each[i] = searches[thread].plainest(families[start + i], allowance, best);
+    });
+    for (const std::optional<Candidate>& one : each)
+      if (one && (!best || plainer(problem, *one, *best))) best = one;
+    start += count;
+  }
+  return best;
+}
+
+/// The plainest of the layouts that are as good as the fastest. No layout with a switch on is plainer than one without.
+std::optional<Candidate> plainest(const Searched& searched, const SearchResult& found) {
+  if (found.ranking.best().empty()) return std::nullopt;
+  const Candidate& fastest = found.ranking.best().front();
+  if (searched.ways.front()->problem.objective == Objective::Memory) return fastest;
+  const Allowance allowance(fastest.score.step_time, Draws(found.near_terms));
+  std::optional<Candidate> best;
+  for (const Way* way : searched.ways) {
+    if (best && std::popcount(best->switched) < std::popcount(way->problem.switched)) break;
+    best = plainest_of(*way, searched, allowance, best);
+  }
+  return best;
+}
+
+/// Counts the layouts of the families that were left from `next[i]` on of each way because nothing of them can fit.
+void count_unfit(const std::vector<Way*>& ways, const std::vector<std::size_t>& next, bool at_risk, Extent extent,
+                 Progress& progress) {
+  extent.if_any = false, progress.counts = true;
+  for (std::size_t i = 0; i < ways.size(); ++i) search_families(*ways[i], at_risk, true, extent, progress, next[i]);
+}
+
+SearchResult search_all(Way& base, bool at_risk, bool bounds, Extent extent) {
+  SearchResult found;
+  Progress progress(base.problem);
+  found.at_risk = at_risk;
+  base.shortest.clear();
+  const std::vector<SwitchMask> choices = switch_choices(base.problem);
+  // What a switch makes faster leaves less to look at without it, once it is known what there is to beat.
+  constexpr std::size_t kFirst = 128;
+  const bool all = extent.families == Extent{}.families;
+  const bool apart = bounds && !choices.empty() && all;
+  extent.if_any = extent.if_any && bounds && all && !extent.best_alone;
+  std::size_t next = search_families(base, at_risk, bounds, extent, progress, 0, apart ? kFirst : base.families.size());
+  const bool known = apart && progress.kept.ranking.full();
+  if (!known) next = search_families(base, at_risk, bounds, extent, progress, next);
+  std::vector<std::unique_ptr<Way>> others;
+  std::vector<Way*> ways = {&base};
+  std::vector<std::size_t> left = {next};
+  for (const SwitchMask on : choices) {
+    others.push_back(switched(base, on, slowest_kept(progress.kept, extent), bounds));
+    ways.push_back(others.back().get());
+    left.push_back(search_families(*ways.back(), at_risk, bounds, extent, progress));
+  }
+  if (known) left.front() = search_families(base, at_risk, bounds, extent, progress, next);
+  Kept& kept = progress.kept;
+  if (extent.if_any && !kept.ranking.best().empty()) count_unfit(ways, left, at_risk, extent, progress);
+  if (!kept.ranking.best().empty()) found.paper = std::move(kept.paper);
+  found.ranking = std::move(kept.ranking), found.front = std::move(kept.front);
+  found.near = near_of(kept.near), found.judged = progress.judged;
+  if (all && !extent.best_alone) {
+    found.near_terms = terms_of_each(base.problem, found.near);
+    const Searched searched{
+        .ways = {ways.begin(), ways.end()}, .at_risk = at_risk, .bounds = bounds, .complete = complete_to(kept.near)};
+    found.recommended = plainest(searched, found);
+  }
+  found.stats = progress.stats;
+  found.stats.rejected = progress.tally.rows();
+  if (progress.too_big > 0) found.stats.rejected.push_back({"does_not_fit", progress.too_big});
+  found.stats.legal = found.stats.fit + found.stats.pruned + progress.too_big;
+  found.stats.considered = found.stats.legal + progress.tally.total();
+  return found;
+}
+
+}  // namespace
+
+Kept::Kept(const Problem& problem)
+    : ranking(problem.objective, problem.top),
+      paper(problem.objective, 1),
+      near(problem.objective, kMostNear, same_degrees) {}
+
+void Kept::offer(const Problem& problem, const Candidate& candidate) {
+  paper.offer(candidate);
+  if (candidate.runs_on == 0) return;
+  ranking.offer(candidate);
+  if (problem.objective != Objective::Memory) near.offer(candidate);
+  if (problem.pareto) front.offer(candidate);
+}
+
+void Kept::merge(const Kept& other) {
+  ranking.merge(other.ranking), paper.merge(other.paper), near.merge(other.near), front.merge(other.front);
+}
+
+RealBytes usable_memory(const Problem& problem, bool at_risk) {
+  if (!at_risk && !problem.headroom.accept_risk) return certain_memory(problem);
+  return std::max(certain_memory(problem), RealBytes(problem.cluster.gpu.memory) / memory_interval(problem).low);
+}
+
+namespace {
+
+/// May a wanted framework run any layout of these families, whatever it takes?
+bool some_run(const Problem& problem, const std::vector<Family>& families) {
+  Tally uncounted;
+  InnerSpace inner(problem);
+  const FrameworkMask wanted = wanted_frameworks(problem);
+  return std::any_of(families.begin(), families.end(), [&](const Family& family) {
+    FrameworkMask left = wanted;
+    for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
+      left = accepting(problem, family.layout, level, left);
+    if (left == 0) return false;
+    const std::vector<Pipelining> runs = enumerate_runs(problem, family.layout, uncounted, inner);
+    return std::any_of(runs.begin(), runs.end(), [&](const Pipelining& run) {
+      return accepting(problem, run_of(problem, family.layout, run), Level::Schedule, left) != 0;
+    });
+  });
+}
+
+/// Legal layouts of a job of which no wanted framework runs any: counted, and none is looked into.
+SearchResult count_alone(const Problem& problem, const std::vector<Family>& families, const Extent& extent) {
+  Way way(problem);
+  for (const Family& family : families) way.families.push_back({.layout = family.layout});
+  Progress progress(problem);
+  search_families(way, false, true, extent, progress);
+  SearchResult found;
+  found.stats = progress.stats, found.stats.pruned += progress.too_big;
+  found.stats.rejected = progress.tally.rows();
+  found.stats.legal = found.stats.pruned, found.stats.considered = found.stats.legal + progress.tally.total();
+  return found;
+}
+
+/// What may fit is no answer to who says how much has to stay free, nor to who wants it fast and certain.
+SearchResult search_certain_first(const Problem& problem, std::vector<Family> families, const Extent& extent,
+                                  bool bounds) {
+  if (bounds && !some_run(problem, families)) return count_alone(problem, families, extent);
+  Way base(problem);
+  base.families =
+      cost_families(problem, std::move(families), most_memory(problem, bounds), extent.slowest, base.splits);
+  const bool fast = extent.slowest < Seconds::infinity();
+  const bool at_risk_too = !(problem.headroom.bytes || problem.headroom.share || fast || extent.certain);
+  Extent sure = extent;
+  sure.if_any |= at_risk_too;
+  SearchResult found = search_all(base, false, bounds, sure);
+  if (!found.ranking.best().empty()) return found;
+  if (fast) found.slower = anything_fits(problem, base.families, kSmallest);
+  if (!at_risk_too) return found;
+  const std::int64_t judged = found.judged;
+  Extent rest = extent;
+  if (rest.families != Extent{}.families) rest.families -= judged;
+  found = search_all(base, true, bounds, rest);
+  found.judged += judged;
+  return found;
+}
+
+SearchResult find(const Problem& problem, const Extent& extent, bool bounds) {
+  Tally outer;
+  std::vector<Family> families = enumerate_families(problem, outer);
+  SearchResult found = search_certain_first(problem, std::move(families), extent, bounds);
+  for (const Rejected& row : outer.rows()) {
+    found.stats.considered += row.count;
+    found.stats.rejected.push_back(row);
+  }
+  return found;
+}
+
+}  // namespace
+
+bool anything_fits(const Problem& problem) {
+  Tally uncounted;
+  std::map<Split, Priced> splits;
+  const std::vector<Costed> families = cost_families(problem, enumerate_families(problem, uncounted),
+                                                     most_memory(problem, true), Seconds::infinity(), splits);
+  return anything_fits(problem, families, std::ssize(families));
+}
+
+SearchResult find_layouts(const Problem& problem, const Extent& extent) { return find(problem, extent, true); }
+
+SearchResult find_layouts(const Problem& problem, bool bounds) { return find(problem, {}, bounds); }
+
+}  // namespace plan
