@@ -44,7 +44,7 @@ std::vector<Run> jobs() {
 /// The jobs, measured on a cluster.
 std::vector<Run> measured_on(const Cluster& truth) {
   std::vector<Run> runs = jobs();
-  for (Run& run : runs) run.step_time_s = 1;
+  for (Run& run : runs) run.step_time_s = 1e6;  // longer than any GPU needs
   const Validation ideal = validate(runs, preset_catalogue({}, truth));
   std::vector<Run> out;
   for (const ScoredRun& scored : ideal.runs)

@@ -166,9 +166,9 @@ TEST_CASE("one CSV line a run, quoted, in the order of the files") {
   std::getline(lines, header), std::getline(lines, first), std::getline(lines, second), std::getline(lines, third);
   CHECK(first ==
         "a<1>,mine,A,\"m, \"\"x\"\"\",h100-sxm,8,2,2.1,0.05000,1.9,2.3,reserved,8589934592,7516192768,-0.12500,"
-        "6442450944,9663676416,yes,yes,");
-  CHECK(second.ends_with(",4,3,-0.25000,2.7,3.3,,,,,,,yes,yes,"));
-  CHECK(third == "c,mine,,,,,,,,,,,,,,,,,,no preset is called `gpt-9`");
+        "6442450944,9663676416,yes,yes,,");
+  CHECK(second.ends_with(",4,3,-0.25000,2.7,3.3,,,,,,,yes,yes,,"));
+  CHECK(third == "c,mine,,,,,,,,,,,,,,,,,,no preset is called `gpt-9`,");
   CHECK(std::count(header.begin(), header.end(), ',') == std::count(third.begin(), third.end(), ','));
 }
 
