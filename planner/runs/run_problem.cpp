@@ -390,6 +390,7 @@ Result<RunProblem> problem_of(const Run& run, const Catalogue& catalogue) {
     return skip(std::string(rules()[static_cast<std::size_t>(rule)].code),
                 fmt::format("the row breaks a rule: {}", rules()[static_cast<std::size_t>(rule)].text));
   if (const std::string why = figure_mistake_of(run, built); !why.empty()) return skip("mistaken_row", why);
+  if (std::string rate = rate_remark_of(run, built); !rate.empty()) built.remarks.push_back(std::move(rate));
   if (defaults->loosely)
     built.remarks.push_back(fmt::format("framework `{}` is taken for {} of presets/stacks", run.framework,
                                         named_software(run.framework).software->key));

@@ -94,6 +94,9 @@ std::string flops_mistake(const Run& run, const RunProblem& built, double measur
   return {};
 }
 
+/// Whether a row gives its step by what passes no convention of FLOPs: seconds, or tokens.
+bool states_step(const Run& run) { return run.step_time_s.has_value() || run.tokens_per_s_per_gpu.value_or(0) > 0; }
+
 }  // namespace
 
 CountedFlops counted_by_any(const Model& model, double seq) {
@@ -115,11 +118,16 @@ std::optional<double> measured_step_time(const Run& run, const RunProblem& built
   return flops->value * tokens_of(built) / rates.front().flops_per_s;
 }
 
+std::string rate_remark_of(const Run& run, const RunProblem& built) {
+  const std::optional<double> measured = measured_step_time(run, built);
+  return states_step(run) && *measured > 0 ? flops_mistake(run, built, *measured) : "";
+}
+
 std::string figure_mistake_of(const Run& run, const RunProblem& built) {
   if (std::string tokens = tokens_mistake(run, built); !tokens.empty()) return tokens;
   const std::optional<double> measured = measured_step_time(run, built);
   if (measured && *measured > 0) {
-    if (std::string flops = flops_mistake(run, built, *measured); !flops.empty()) return flops;
+    if (std::string flops = states_step(run) ? "" : flops_mistake(run, built, *measured); !flops.empty()) return flops;
     if (const Seconds least = least_compute(built.problem, built.layout.tp); *measured < least.value)
       return fmt::format("a step of {:.4g} s, and the GPUs need {:.4g} at their peak", *measured, least.value);
   }

@@ -18,8 +18,13 @@ struct CountedFlops {
 };
 [[nodiscard]] CountedFlops counted_by_any(const Model& model, double seq);
 
-/// Why the figures of a row cannot all be of one run, in a sentence: two rates that are two different steps, a step
-/// under what the GPUs need at their peak, more memory than a GPU has. Empty if they can.
+/// Why the figures of a row cannot all be of one run, in a sentence: seconds and tokens, or two rates of FLOPs, that
+/// are two different steps, a step under what the GPUs need at their peak, more memory than a GPU has. Empty if they
+/// can.
 [[nodiscard]] std::string figure_mistake_of(const Run& run, const RunProblem& built);
+
+/// A rate of FLOPs that is not of the step which seconds or tokens state, in a sentence. Whatever peak and convention
+/// its source counted with, the step is known without it. Empty if there is none.
+[[nodiscard]] std::string rate_remark_of(const Run& run, const RunProblem& built);
 
 }  // namespace plan
