@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "planner/choice/starved.hpp"
 #include "planner/estimate/evaluate.hpp"
 #include "planner/memory/host_memory.hpp"
 #include "planner/problem/axes.hpp"
@@ -122,7 +121,7 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
   const bool answered = certain(found.result) && !found.nothing_runs;
   // What is slower than was asked for is not counted: there may be legal layouts then.
   const bool illegal = found.result.stats.legal == 0 && extent.slowest == Seconds::infinity();
-  if (!offloads || illegal || (answered && !cramped(found, kStarvedMfu))) return found;
+  if (!offloads || illegal || (answered && !cramped(found, kHardlyBusy))) return found;
   const Seconds slowest = answered ? fastest_step(found) / kWorthTheHost : Seconds::infinity();
   RunnableSearch offloaded = find_offloaded(problem, extent, slowest);
   const std::int64_t judged = found.judged + offloaded.judged;
