@@ -295,6 +295,12 @@ Result<Fixed> read_layout(std::string_view text) {
   Errors errors;
   std::vector<std::string> seen;
   const std::string words = without_blanks(text);
+  constexpr std::ptrdiff_t kMostWords = 64;  // there are fewer axes, and each word that is wrong asks what was meant
+  if (const auto commas = std::count(words.begin(), words.end(), ','); commas >= kMostWords)
+    return fail({"given_twice",
+                 fmt::format("`--layout` has {} words, and no layout has as many axes", commas + 1),
+                 {},
+                 {"write each axis once: `--layout tp8,pp16`"}});
   for (const std::string_view part : split(words, ",")) {
     if (part.empty()) continue;
     const Item item = known_item(part);

@@ -73,6 +73,17 @@ TEST_CASE("words alone name a schedule; layers repeat") {
   }
 }
 
+TEST_CASE("a layout of more words than there are axes is one mistake, however long") {
+  for (const char* word : {"?", "tp8", "x=1", "layers="}) {
+    std::string all = word;
+    for (int i = 0; i < 50'000; ++i) all.append(i % 2 == 0 ? "," : " ").append(word);
+    const Result<Fixed> read = read_layout(all);
+    REQUIRE_FALSE(read);
+    REQUIRE(read.error().size() == 1);
+    CHECK(read.error().front().message.size() < 200);
+  }
+}
+
 TEST_CASE("a layout as people write it") {
   const Fixed usual = read_layout("tp8,pp2,zero3,mb4,recompute=full").value();
   for (const char* text : {"TP8 PP2 ZeRO-3 mbs4 ac=full", "tp=8, pp=2, FSDP, MB=4, recompute=Full",
