@@ -25,7 +25,6 @@ Truth Follower::follow(const std::vector<Token>& tokens) {
     return Truth::Unknown;
   }
   std::vector<Block> outer = std::exchange(blocks_, {});  // a function may be called in the midst of a statement
-  const bool condition = std::exchange(condition_, false);
   joined_.clear();
   Truth last = Truth::Yes;
   Pipeline pipeline;
@@ -48,27 +47,28 @@ Truth Follower::follow(const std::vector<Token>& tokens) {
                   .denied = denies(words)};
     const bool piped = pipeline.open;
     pipeline.open = op == "|";
-    const std::string before = std::exchange(assumed_, {});
+    const std::string before = words.empty() ? "" : std::exchange(assumed_, {});
     input_ = std::exchange(printed_, std::nullopt);
     if (!piped) input_.reset();
     if (!words.empty()) {
       if (!joined_.empty() && active()) tell_joined(last, tokens, before);
       const bool runs = active(), closes = words.front().raw.chars == "}";
+      const bool denied = closes && in(Block::Kind::Group) && blocks_.back().outer && blocks_.back().denied;
       const std::size_t behind = at;
       Truth now = statement(words, tokens, at, pipeline.skips);
       if (at != behind) pipeline.open = false;  // a loop begins its next turn
       if (piped && !pipeline.open && pipeline.denied) now = negated(now);
       if (!pipeline.skips && !closes && (runs || active()))
         last = now;  // a group that is left out leaves what was before it
+      if (closes) end_group(denied, pipeline, last, before);
     }
     joined_ = op == "&&" || op == "||" ? op : "";
-    if (joined_.empty() && !pipeline.open && condition_) decide(last, tokens, at);
+    if (joined_.empty() && !pipeline.open && !blocks_.empty() && blocks_.back().condition) decide(last, tokens, at);
     if (op == ";;") end_case_branch();
     if (in(Block::Kind::Case) && (op == ";;" || op == "in")) at = case_pattern(tokens, at);
   }
   if (exited_ && depth_ == 1) tell_end(tokens, at);
   blocks_ = std::move(outer);
-  condition_ = condition;
   returned_ = false;
   printed_.reset();  // of several statements the last one printed only its own part
   --depth_;
@@ -95,7 +95,8 @@ Truth Follower::statement(std::vector<Token>& words, const std::vector<Token>& t
     const std::string& word = words[keywords].raw.chars;
     if (word == "{") {
       const bool runs = active() && !skip;
-      blocks_.push_back({.kind = Block::Kind::Group, .outer = runs, .active = runs});
+      blocks_.push_back({.kind = Block::Kind::Group, .outer = runs, .active = runs, .denied = negate});
+      negate = false;
     }
     if (word == "else" && in(Block::Kind::If)) {
       Block& block = blocks_.back();
@@ -118,13 +119,11 @@ Truth Follower::plain_statement(std::vector<Token>& words, const std::vector<Tok
   const auto rest = [&] { words.erase(words.begin()); };
   if (first == "if") {
     blocks_.push_back({.kind = Block::Kind::If, .outer = active() && !skip, .active = active() && !skip});
-    condition_ = blocks_.back().outer;
-    return rest(), words.empty() ? Truth::Unknown : test(words);
+    return rest(), condition(words, tokens, at);
   }
   if (first == "elif" && in(Block::Kind::If)) {
     blocks_.back().active = blocks_.back().outer && !blocks_.back().taken;
-    condition_ = blocks_.back().active;
-    return rest(), words.empty() ? Truth::Unknown : test(words);
+    return rest(), condition(words, tokens, at);
   }
   if ((first == "fi" && in(Block::Kind::If)) || (first == "esac" && in(Block::Kind::Case))) return close_block();
   if (first == "}" && in(Block::Kind::Group)) return close_block();
@@ -150,16 +149,27 @@ Truth Follower::close_block() {
   return Truth::Yes;
 }
 
+void Follower::end_group(bool denied, Pipeline& pipeline, Truth& last, const std::string& before) {
+  assumed_ = before;
+  if (denied && pipeline.open)
+    pipeline.denied = true;
+  else if (denied)
+    last = negated(last);
+}
+
+Truth Follower::condition(std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t& at) {
+  blocks_.back().condition = blocks_.back().active;
+  return words.empty() || !active() ? Truth::Unknown : statement(words, tokens, at, false);
+}
+
 void Follower::decide(Truth value, const std::vector<Token>& tokens, std::size_t at) {
-  condition_ = false;
-  if (blocks_.empty()) return;
   Block& block = blocks_.back();
+  block.condition = false;
   if (block.kind == Block::Kind::Loop) {
     if (value == Truth::Unknown) note(condition_line_, "a loop whose condition is not known is left out");
     block.active = value == (block.until ? Truth::No : Truth::Yes);
     return;
   }
-  if (block.kind != Block::Kind::If) return;
   tell_condition(value, tokens, at);
   block.active = value == Truth::Yes;
   block.taken |= block.active;
@@ -272,9 +282,9 @@ Truth Follower::start_while(std::vector<Token>& words, const std::vector<Token>&
       block.active = false;
     }
   }
-  condition_ = block.active;
+  const bool asks = block.condition = block.active;
   blocks_.push_back(std::move(block));
-  return condition_ ? test(words) : Truth::Unknown;
+  return asks ? test(words) : Truth::Unknown;
 }
 
 Truth Follower::end_loop(std::size_t& at) {

@@ -32,6 +32,8 @@ struct Block {
   std::size_t body = 0;        ///< for: token where the body starts; while: where the loop itself does
   bool asks = false;           ///< a `while` or an `until`, whose condition decides before every turn
   bool until = false;
+  bool condition = false;  ///< if, while: what is followed is its condition
+  bool denied = false;     ///< a group with `!` before it
   bool continues = false;  ///< `continue` has left out the rest of the turn
   std::string asked{};     ///< while: what the condition was made of in this turn
 };
@@ -42,7 +44,7 @@ struct Pipeline {
   bool skips = false;   ///< `&&` or `||` before it leaves it out
   bool denied = false;  ///< `!` before it
 };
-/// Whether `!` stands before the first command of the words, behind keywords.
+/// Whether `!` stands before the first command of the words, behind keywords; one before a group is the group's.
 [[nodiscard]] bool denies(const std::vector<Token>& words);
 
 /// Shared, since a body may redefine its own function while it runs.
@@ -83,6 +85,13 @@ class Follower {
   bool in(Block::Kind kind) const { return !blocks_.empty() && blocks_.back().kind == kind; }
 
   Truth close_block();
+
+  /// A brace has closed a group, `denied` with `!` before it, with a pipeline behind it or none: what the group came
+  /// to.
+  void end_group(bool denied, Pipeline& pipeline, Truth& last, const std::string& before);
+
+  /// The words behind `if` and `elif`, which may open a group.
+  Truth condition(std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t& at);
 
   /// The condition of an `if` is known: its branch, which begins at `at`, runs, or the next one is tried.
   void decide(Truth value, const std::vector<Token>& tokens, std::size_t at);
@@ -211,8 +220,7 @@ class Follower {
   std::string joined_{};
   std::optional<std::string> printed_{}, input_{};  ///< what the last statement printed, and what this one reads
   std::string assumed_{};                           ///< the program of the last statement, which was taken to succeed
-  bool condition_ = false;
-  bool guards_ = false;  ///< the last test asked whether something was given
+  bool guards_ = false;                             ///< the last test asked whether something was given
   int condition_line_ = 0;
   bool stopped_ = false, exited_ = false, returned_ = false;
   int depth_ = 0;

@@ -1,9 +1,9 @@
 // What a pipeline comes to: the status of its last command, and what grep finds in the words that are printed into it.
 // Tested by tests/launch/bash_test.cpp and pipelines_test.cpp.
 #include <algorithm>
-#include <cctype>
 
 #include "cli/shell/follower.hpp"
+#include "formulas/text.hpp"
 
 namespace plan::shell {
 namespace {
@@ -11,12 +11,6 @@ namespace {
 constexpr std::string_view kRepeats = "*+?{";
 constexpr std::string_view kEscaped = ".[]*^$\\/-";  // means itself behind a backslash, in basic and extended patterns
 constexpr std::size_t kMostSearched = 4096;          // characters of a text and of a pattern
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 /// A character that stands for itself, as a pattern of `matches`.
 void add_literal(std::string& glob, char c) {
@@ -140,8 +134,8 @@ void Follower::keep_printed(const std::vector<Text>& words) {
 Truth Follower::searched(const std::vector<Text>& words) const {
   const std::optional<Search> search = input_ ? search_of(words) : std::nullopt;
   if (!search || is_open(*input_)) return Truth::Unknown;
-  const std::string pattern = search->any_case ? lower(search->pattern) : search->pattern;
-  std::string text = search->any_case ? lower(*input_) : *input_;
+  const std::string pattern = search->any_case ? lowered(search->pattern) : search->pattern;
+  std::string text = search->any_case ? lowered(*input_) : *input_;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     const std::string_view line = std::string_view(text).substr(at, end - at);
@@ -163,6 +157,8 @@ bool denies(const std::vector<Token>& words) {
   for (const Token& word : words) {
     if (word.raw.chars == "!")
       out = !out;
+    else if (word.raw.chars == "{")
+      out = false;
     else if (std::find(std::begin(kBefore), std::end(kBefore), word.raw.chars) == std::end(kBefore))
       break;
   }

@@ -26,6 +26,17 @@ int count_of(std::string_view text) {
 
 std::string_view behind_kind(std::string_view text) { return text.substr(text.rfind(':') + 1); }
 
+std::string_view gpus_of_gres(std::string_view value) {
+  while (!value.empty()) {
+    std::string_view item = value.substr(0, value.find(','));
+    value.remove_prefix(std::min(value.size(), item.size() + 1));
+    item = item.substr(0, item.find('('));
+    if (item.starts_with("gres:") || item.starts_with("gres/")) item.remove_prefix(5);
+    if (lowered(std::string(item.substr(0, item.find(':')))) == "gpu" || count_of(item) > 0) return item;
+  }
+  return {};
+}
+
 namespace {
 
 bool starts_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -204,7 +215,8 @@ void set_slurm_variables(const std::vector<ShellDirective>& directives, Scope& s
       nodes = count_of(value);
     }
     if (name == "gpus-per-node") set("SLURM_GPUS_ON_NODE", count, line), set("SLURM_GPUS_PER_NODE", value, line);
-    if (name == "gres" && value.starts_with("gpu:")) set("SLURM_GPUS_ON_NODE", count, line);
+    if (const std::string_view gpus = name == "gres" ? gpus_of_gres(value) : ""; gpus.find(':') != gpus.npos)
+      set("SLURM_GPUS_ON_NODE", behind_kind(gpus), line);
     if (name == "ntasks-per-node") {
       set("SLURM_NTASKS_PER_NODE", value, line);
       of_node = count_of(value);

@@ -55,6 +55,8 @@ inline constexpr int kMostCounted = 1 << 20;
 [[nodiscard]] int count_of(std::string_view text);
 /// The count of `8`, `h100:8` and `gpu:h100:8`.
 [[nodiscard]] std::string_view behind_kind(std::string_view text);
+/// What `--gres=gpu:h100:8(S:0-1),lscratch:1T` says of GPUs, `gpu:h100:8`; empty: nothing.
+[[nodiscard]] std::string_view gpus_of_gres(std::string_view value);
 
 void set_slurm_variables(const std::vector<ShellDirective>& directives, Scope& scope);
 /// The same for a job of so many nodes, whatever the header asks for: as the flags of sbatch go before its lines.

@@ -111,6 +111,7 @@ class Lexer {
     if (c == '<' || c == '>') return redirection();
     if (c == '&' && next == '>') return ++at_, redirection();
     if ((c == '&' && next == '&') || (c == '|' && next == '|') || (c == ';' && next == ';')) return symbol(2);
+    if (c == '|' && next == '&') return symbol(1), static_cast<void>(++at_);  // errors go into the pipe, too
     if (c == ';' || c == '&' || c == '|' || c == '(' || c == ')') return symbol(1);
     keep();
   }

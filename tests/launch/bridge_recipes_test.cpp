@@ -57,4 +57,33 @@ TEST_CASE("recipes of experts split and exchange as Megatron-Bridge has them") {
   CHECK(overlaps.training->stack.ep_overlap);
 }
 
+TEST_CASE("only recipes that fill their chunks split layers that do not come out even") {
+  const auto script = [](const std::string& recipe, const std::string& flags) {
+    return fmt::format(
+        "#!/bin/bash\npython scripts/performance/run_script.py --model_recipe_name {} --gpu h100 --num_gpus 96 "
+        "--gpus_per_node 8 --compute_dtype bf16 --seq_length 4096 --global_batch_size 96 --micro_batch_size 1 {}\n",
+        recipe, flags);
+  };
+  const Files files;
+  CHECK_FALSE(files.read("p.sh", script("llama3_70b", "--pipeline_model_parallel_size 12")));
+  CHECK(files.read("p.sh", script("llama3_70b", "--pipeline_model_parallel_size 4")));
+  CHECK(files.read("p.sh", script("deepseek_v3", "--pipeline_model_parallel_size 4 --expert_model_parallel_size 8")));
+}
+
+TEST_CASE("an exchange of experts that the scripts do not know is refused by its flag") {
+  const Files files;
+  const std::string start =
+      "#!/bin/bash\npython scripts/performance/run_script.py --model_recipe_name qwen3_30b_a3b --gpu h100 --num_gpus "
+      "16 "
+      "--gpus_per_node 8 --compute_dtype bf16 --seq_length 4096 --global_batch_size 64 --micro_batch_size 1 "
+      "--expert_model_parallel_size 8 --moe_flex_dispatcher_backend ";
+  for (const char* word : {"deepep", "DeepEP", "hybridep", "None"}) CHECK(files.read("p.sh", start + word + "\n"));
+  for (const char* word : {"deep", "hybrid_ep", "alltoal", "$BACKEND"}) {
+    CAPTURE(word);
+    const Result<LaunchJob> job = files.read("p.sh", start + word + "\n");
+    REQUIRE_FALSE(job);
+    CHECK(job.error().front().message.find("deepep, hybridep") != std::string::npos);
+  }
+}
+
 }  // namespace plan

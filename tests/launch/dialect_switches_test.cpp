@@ -1,6 +1,7 @@
 // Settings of tools around Megatron-LM and FSDP beside their layouts: each that changes memory or time is honoured or
 // named in the first lines, and what is said not to be read changes nothing.
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <vector>
@@ -180,6 +181,27 @@ TEST_CASE("GPT-NeoX's attention is PyTorch's own unless it is said to be flash, 
                                                 "\"cpu\"}")})
                   .unused,
               "offload_optimizer"));
+}
+
+TEST_CASE("which of verl's trainers for fine-tuning starts is the command's to say, and no remark's") {
+  const auto script = [](const std::string& program, const std::string& more) {
+    return fmt::format(
+        "{}\ntorchrun --nproc_per_node=8 -m verl.trainer.{} model.partial_pretrain=Qwen/Qwen2.5-7B "
+        "data.max_length=2048 data.train_batch_size=256 data.micro_batch_size_per_gpu=2\n",
+        more, program);
+  };
+  const auto micro = [&](const std::string& program, const std::string& more) {
+    return job_of("s.sh", script(program, more)).fixed.micro_batch.value_or(0);
+  };
+  for (const char* remark : {"", "# newer: python -m verl.trainer.sft_trainer", "# unlike megatron",
+                             "pkill -f verl.trainer.sft_trainer", "echo verl/trainer/sft_trainer"}) {
+    CAPTURE(remark);
+    CHECK(micro("fsdp_sft_trainer", remark) == 2);
+    CHECK(micro("sft_trainer", remark) == 4);
+  }
+  // A size of micro-batches that the later one passes over is told, by its key.
+  CHECK(names(job_of("s.sh", script("sft_trainer", "")).unused, "data.micro_batch_size_per_gpu"));
+  CHECK_FALSE(names(job_of("s.sh", script("fsdp_sft_trainer", "")).unused, "data.micro_batch_size_per_gpu"));
 }
 
 }  // namespace plan

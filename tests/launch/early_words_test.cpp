@@ -1,5 +1,6 @@
 // Vocabularies and heads of keys that early Megatron-LM and its forks have words of their own for.
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>
@@ -42,6 +43,12 @@ TEST_CASE("heads of BigCode's attention are one for all where the file says so")
   CHECK(job_of("a.sh", start + "multiquery\n").model->kinds.front().attention.kv_heads == 1);
   CHECK(job_of("a.sh", start + "multihead\n").model->kinds.front().attention.kv_heads > 1);
   CHECK(names(job_of("a.sh", start + "other\n").unused, "attention-head-type"));
+  // Falcon-40B's, of a fork that states how many there are.
+  for (const char* flag : {"--n-head-kv", "--num-attention-heads-kv", "--num-query-groups"})
+    for (const int heads : {1, 2, 8})
+      CHECK(job_of("a.sh", fmt::format("{}multiquery {} {}\n", start, flag, heads))
+                .model->kinds.front()
+                .attention.kv_heads == heads);
 }
 
 }  // namespace plan

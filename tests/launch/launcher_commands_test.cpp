@@ -172,11 +172,44 @@ TEST_CASE("what counts nodes or GPUs and is no count is told, whatever else stat
                           {header, "--nnodes $N --nproc_per_node gpu"},
                           {header, "--nnodes 1:4 --nproc_per_node auto"},
                           {"#SBATCH --nodes=2-4\n#SBATCH --gres=gpu:h100:8", "--nnodes 4"},
+                          {header + "\n#SBATCH --gres=tmpfs:100G", "--nnodes 4"},
+                          {header + "\n#SBATCH --gres=lscratch:1T", "--nnodes 4"},
+                          {header + "\n#SBATCH --gres=gpu:a100-sxm4-80gb", "--nnodes 4"},
+                          {header + "\n#SBATCH --gres=gpu:3g.20gb", "--nnodes 4"},
+                          {"#SBATCH --nodes=1-16:4\n#SBATCH --gres=gpu:8", "--nnodes 4"},
+                          {header + "\n#SBATCH --ntasks=1K", "--nnodes 4"},
                           {"#SBATCH -N 4\n#SBATCH --gres=gpu:8(S:0-1)", "--nnodes 4 --node_rank 0"}}) {
     CAPTURE(row.first + "\n" + row.second);
     const Result<LaunchJob> job = job_of_counts(row.first, row.second);
     REQUIRE(job);
     CHECK_FALSE(names(job->unused, "is no count"));
+  }
+}
+
+TEST_CASE("what Slurm itself would refuse as a count is told") {
+  const Folder files;
+  for (const char* line : {"--gres=gpu:8x", "--gres=gpu:h100:1e1", "--nodes=1-16:x", "--nodes=1-:4", "--nodes=4Kx",
+                           "--gpus-per-node=h100:4.5"}) {
+    CAPTURE(line);
+    const std::string text =
+        fmt::format("#!/bin/bash\n#SBATCH {}\ntorchrun --nnodes 4 --nproc_per_node 8 {}\n", line, kTrains);
+    const Result<LaunchJob> job = files.read("run.sh", text, on(32));
+    if (job) CHECK(names(job->unused, "is no count"));
+  }
+}
+
+TEST_CASE("of several resources of a node its GPUs are counted, and of others none") {
+  const Folder files;
+  for (const char* lines : {"#SBATCH --gres=gpu:8,lscratch:100", "#SBATCH --gres=lscratch:100,gpu:8",
+                            "#SBATCH --gres=gpu:8\n#SBATCH --gres=lscratch:100", "#SBATCH --gres=gpu:8(S:0-1)"}) {
+    CAPTURE(lines);
+    const std::string text = fmt::format(
+        "#!/bin/bash\n#SBATCH --nodes=2\n{}\nsrun torchrun --nnodes 2 --nproc_per_node "
+        "$SLURM_GPUS_ON_NODE {}\n",
+        lines, kTrains);
+    const Result<LaunchJob> job = files.read("run.sh", text);
+    REQUIRE(job);
+    CHECK(job->gpus == 16);
   }
 }
 

@@ -24,12 +24,28 @@ Told told(const std::string& text) {
 }
 
 /// Conditions that hold, that do not, and that only the machine can answer: those are taken to hold, and told.
-constexpr const char* kHolds[] = {"echo \"$ARGS\" | grep -q -- --scaling", "! echo \"$ARGS\" | grep -q fp8",
-                                  "echo x | cat | true", "[[ $ARGS =~ scal ]]", "false | true"};
-constexpr const char* kFails[] = {"echo \"$ARGS\" | grep -q -- --simulate", "echo \"$ARGS\" | grep -qw fp8 | false",
-                                  "! echo \"$ARGS\" | grep -q sc", "[[ $ARGS =~ ^sc ]]", "true | false"};
-constexpr const char* kAsks[] = {"nvidia-smi | grep -q H100", "echo \"$UNSET\" | grep -q x", "echo a | grep -q x file",
-                                 "echo a | grep -qP '\\d'"};
+constexpr const char* kHolds[] = {"echo \"$ARGS\" | grep -q -- --scaling",
+                                  "! echo \"$ARGS\" | grep -q fp8",
+                                  "echo x | cat | true",
+                                  "echo \"$ARGS\" |& grep -q scal",
+                                  "{ echo \"$ARGS\" | grep -q scal; }",
+                                  "! { echo \"$ARGS\" | grep -q fp8; }",
+                                  "true && { false || true; }",
+                                  "[[ $ARGS =~ scal ]]",
+                                  "false | true"};
+constexpr const char* kFails[] = {"echo \"$ARGS\" | grep -q -- --simulate",
+                                  "echo \"$ARGS\" | grep -qw fp8 | false",
+                                  "! echo \"$ARGS\" | grep -q sc",
+                                  "echo \"$ARGS\" |& grep -q fp8",
+                                  "{ echo \"$ARGS\" | grep -q zzz; }",
+                                  "! { true; }",
+                                  "true && { true; false; }",
+                                  "[[ $ARGS =~ ^sc ]]",
+                                  "true | false"};
+constexpr const char* kAsks[] = {"nvidia-smi | grep -q H100",     "echo \"$UNSET\" | grep -q x",
+                                 "echo a | grep -q x file",       "echo a | grep -qP '\\d'",
+                                 "nvidia-smi |& grep -q H100",    "{ echo \"$UNSET\" | grep -q zzz; }",
+                                 "{ nvidia-smi | grep -q H100; }"};
 
 }  // namespace
 

@@ -231,4 +231,57 @@ TEST_CASE("torchtune's names of models have a dot in the version or in the size"
   }
 }
 
+TEST_CASE("a section of data or of judging says nothing of what is trained") {
+  const LaunchJob plain = job_of("plain.sh", training_command(kOwnArguments, ""));
+  for (const char* section : {"val.", "validation.", "test.", "dev.", "data.", "dataset.", "tokenizer.", "val_data.",
+                              "config.valid.", "evaluation.", "prediction."}) {
+    CAPTURE(section);
+    for (const auto& [key, value] :
+         OwnWords{{"max_length", "512"}, {"gradient_checkpointing", "false"}, {"per_device_train_batch_size", "1"}})
+      check_same_job(
+          plain, job_of("o.sh", training_command(kOwnArguments, "", fmt::format("--{}{} {}", section, key, value))));
+  }
+}
+
+TEST_CASE("the plain argument counts over those of sections, and of two sections that differ one is told") {
+  const LaunchJob plain = job_of("plain.sh", training_command(kOwnArguments, ""));
+  for (const char* other : {"--training.max_length 512", "--a.bf16 false", "--x.y.lora_r 8", "--b.packing true"}) {
+    CAPTURE(other);
+    const LaunchJob job = job_of("o.sh", training_command(kOwnArguments, "", other));
+    check_same_job(plain, job);
+    CHECK(names(job.unused, other) == (std::string(other).find("packing") == std::string::npos));
+  }
+  CHECK_FALSE(
+      names(job_of("s.sh", training_command(kOwnArguments, "", "--training.max_length 3072")).unused, "training.max"));
+  OwnWords words;
+  for (const auto& word : kOwnArguments)
+    if (word.first != "max_length") words.push_back(word);
+  const LaunchJob two = job_of("t.sh", training_command(words, "", "--a.max_length 4096 --b.max_length 512"));
+  CHECK(two.training->seq == 512);
+  CHECK(names(two.unused, "`--b.max_length 512` is counted and `--a.max_length 4096` is not"));
+  CHECK_FALSE(names(job_of("e.sh", training_command(words, "", "--a.max_length 512 --b.max_length 512")).unused,
+                    "is counted and"));
+}
+
+TEST_CASE("a switch of packing, of kernels or of 8 bits that says neither yes nor no is refused") {
+  OwnWords words;
+  for (const auto& word : kOwnArguments)
+    if (word.first != "use_liger_kernel") words.push_back(word);
+  const Files files;
+  for (const char* key : {"use_liger", "use_liger_kernel", "packing", "load_in_8bit", "use_dora"}) {
+    CAPTURE(key);
+    const auto text = [&](const std::string& word) {
+      return training_command(words, "", fmt::format("--{} {}", key, word));
+    };
+    const Result<LaunchJob> wrong = files.read("w.sh", text("maybe"));
+    REQUIRE_FALSE(wrong);
+    CHECK(wrong.error().front().message.find(key) != std::string::npos);
+    for (const char* word : {"True", "False", "1", "0", "None"}) CHECK(files.read("r.sh", text(word)));
+  }
+  for (const char* yes : {"True", "1", "yes"})
+    CHECK(
+        job_of("y.sh", training_command(words, "", fmt::format("--use_liger {}", yes))).training->stack.cross_entropy ==
+        CrossEntropy::Chunked);
+}
+
 }  // namespace plan

@@ -86,8 +86,9 @@ TEST_CASE("a format of weights that verl does not have is refused, and its own a
     return verl_script("verl.trainer.main_ppo", word.empty() ? kMicro : kMicro + key + word);
   };
   const auto master = [&](const std::string& word) { return job_of("w.sh", text(word)).training->master_bytes; };
-  for (const char* word : {"bf16", "bfloat16"}) CHECK(master(word) != master(""));
-  for (const char* word : {"fp32", "float32", "null"}) CHECK(master(word) == master(""));
+  for (const char* word : {"bf16", "bfloat16", "half", "torch.bfloat16", "torch.float16"})
+    CHECK(master(word) != master(""));
+  for (const char* word : {"fp32", "float32", "torch.float32", "null"}) CHECK(master(word) == master(""));
   for (const char* word : {"nonsense", "int8"}) CHECK(error_of("b.sh", text(word)) == "wrong_value");
 }
 

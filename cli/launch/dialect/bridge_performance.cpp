@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "cli/launch/dialect/recipes.hpp"
 #include "cli/launch/job/unread.hpp"
@@ -16,6 +17,7 @@
 #include "formulas/words.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -164,14 +166,22 @@ void put_precision(const std::string& word, const std::string& recipe, const std
 }
 
 /// How tokens reach their experts: scripts/performance/utils/overrides.py and training/flex_dispatcher_backend.py,
-/// which passes over DeepEP where a node is a part of an NVLink domain.
-void put_dispatcher(const StatedKeys& flags, StatedKeys& keys) {
+/// which passes over DeepEP where a node is a part of an NVLink domain. What is wrong with a word that they do not
+/// know.
+std::optional<Error> put_dispatcher(const StatedKeys& flags, StatedKeys& keys) {
   const auto found = flags.find("moe_flex_dispatcher_backend");
   const std::string backend = found == flags.end() ? "" : lowered(found->second.values.front());
-  if (backend.empty() || backend == "none") return;
+  if (backend.empty() || backend == "none") return std::nullopt;
+  if (backend != "hybridep" && backend != "deepep") {
+    Error error{"wrong_value", fmt::format("{}: `--moe_flex_dispatcher_backend {}` is none of deepep, hybridep, None",
+                                           found->second.where, yaml::printable(backend))};
+    if (backend.find('$') != std::string::npos) error.help.emplace_back(kOpenValueHelp);
+    return error;
+  }
   const bool applies =
       backend == "hybridep" || (backend == "deepep" && !lowered(word_of(flags, "gpu")).starts_with("gb"));
   keys["model.moe_token_dispatcher_type"] = {{applies ? "flex" : "alltoall"}, found->second.where};
+  return std::nullopt;
 }
 
 /// The flags as the keys of Megatron-Bridge that the scripts set from them.
@@ -196,7 +206,7 @@ Result<StatedKeys> bridge_keys(const StatedKeys& flags) {
                  {},
                  {}});
   put_precision(word, lowered(word_of(flags, "model_recipe_name")), where, keys);
-  put_dispatcher(flags, keys);
+  if (std::optional<Error> error = put_dispatcher(flags, keys)) return fail(std::move(*error));
   if (const auto task = flags.find("task"); task != flags.end() && task->second.values.front() != "pretrain")
     if (task->second.values.front() != "sft") keys["peft"] = {{"lora"}, task->second.where};
   return keys;

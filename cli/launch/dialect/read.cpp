@@ -93,47 +93,58 @@ bool switched_off_section(const StatedKeys& keys, const std::string& section) {
   return false;
 }
 
-/// Keys beside those of the table: a slip of one of them is a mistake, others are named in a note.
-void judge_unread(const Dialect& dialect, const StatedKeys& keys, Errors& errors, LaunchJob& job) {
+/// What a key stands in, with its dot; empty: none.
+std::string_view section_of(std::string_view key) {
+  return key.substr(0, key.rfind('.') == std::string_view::npos ? 0 : key.rfind('.') + 1);
+}
+
+/// The keys that a dialect asks for.
+std::vector<std::string_view> asked_keys(const Dialect& dialect) {
   std::vector<std::string_view> known;
-  std::vector<std::string> sections;
   for (const DialectKey& row : dialect.keys)
-    if (!row.key.empty()) {
-      known.push_back(row.key);
-      sections.push_back(row.key.substr(0, row.key.rfind('.') == std::string::npos ? 0 : row.key.rfind('.') + 1));
-    }
+    if (!row.key.empty()) known.push_back(row.key);
   for (const std::string_view key : {dialect.model, dialect.nodes, dialect.gpus, dialect.precision})
     if (!key.empty()) known.push_back(key);
   for (const std::string_view key : dialect.derived)
     if (key != "verb") known.push_back(key);
   for (const CountedAs& row : dialect.counted) known.push_back(row.key);
-  const auto stands_with = [](const std::vector<std::string_view>& names, const std::string& section) {
-    return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
-      return name.substr(0, name.rfind('.') == std::string_view::npos ? 0 : name.rfind('.') + 1) == section;
-    });
-  };
+  return known;
+}
+
+/// Reports a key in a section that is read, where Megatron-LM's flag of its name is counted in one way only. Whether it
+/// is such a key.
+bool told_as_counted(const std::string& key, const StatedValue& value, LaunchJob& job) {
+  const std::string_view last = std::string_view(key).substr(section_of(key).size());
+  const CountedAs* own = counted_setting(last);
+  const std::optional<CountedAs> row = own != nullptr ? *own : counted_key(last);
+  if (!row) return false;
+  const std::string word = value.values.empty() ? "true" : lowered(value.values.front());
+  if (!is_plain(word, row->plain) && word != "null")
+    unused(job, "not_counted", fmt::format("{}: `{}: {}`: {}", value.where, key, yaml::printable(word), row->what));
+  return true;
+}
+
+/// Keys beside those of the table: a slip of one of them is a mistake, others are named in a note.
+void judge_unread(const Dialect& dialect, const StatedKeys& keys, Errors& errors, LaunchJob& job) {
+  const std::vector<std::string_view> known = asked_keys(dialect);
+  std::vector<std::string_view> sections;  // of the table
+  for (const DialectKey& row : dialect.keys)
+    if (!row.key.empty()) sections.push_back(section_of(row.key));
   const auto below = [&](const std::string& section) {  // a section of a section that the dialect reads
     return !switched_off_section(keys, section) &&
            std::any_of(sections.begin(), sections.end(),
-                       [&](const std::string& outer) { return !outer.empty() && section.starts_with(outer); });
+                       [&](std::string_view outer) { return !outer.empty() && section.starts_with(outer); });
   };
   Unread weighty;
   std::string unread;
   for (const auto& [key, value] : keys) {
     if (key == "verb" || std::find(known.begin(), known.end(), key) != known.end()) continue;
-    const std::string section = key.substr(0, key.rfind('.') == std::string::npos ? 0 : key.rfind('.') + 1);
+    const std::string section(section_of(key));
     const bool inside = std::find(sections.begin(), sections.end(), section) != sections.end();
-    const std::string near = nearest_name(key, known);
+    const bool beside =
+        std::any_of(known.begin(), known.end(), [&](std::string_view name) { return section_of(name) == section; });
+    if (beside && told_as_counted(key, value, job)) continue;
     const bool slip = is_slip(key, known) && !names_a_flag(key);
-    const std::string_view last = std::string_view(key).substr(section.size());
-    const CountedAs* own = counted_setting(last);
-    if (const std::optional<CountedAs> row = own != nullptr ? *own : counted_key(last);
-        row && stands_with(known, section)) {
-      const std::string word = value.values.empty() ? "true" : lowered(value.values.front());
-      if (!is_plain(word, row->plain) && word != "null")
-        unused(job, "not_counted", fmt::format("{}: `{}: {}`: {}", value.where, key, yaml::printable(word), row->what));
-      continue;
-    }
     const bool off = value.values.size() == 1 && switched_off(value.values.front());
     // One that the tool knows outside of sections says something here, too.
     const bool displaced =
@@ -142,8 +153,8 @@ void judge_unread(const Dialect& dialect, const StatedKeys& keys, Errors& errors
       errors.push_back({"unknown_key",
                         fmt::format("{}: {} has no key `{}`", value.where, dialect.format, key),
                         {},
-                        {the_nearest_is(near)}});
-    } else if (slip || displaced || ((stands_with(known, section) || below(section)) && sounds_weighty(key) && !off)) {
+                        {the_nearest_is(nearest_name(key, known))}});
+    } else if (slip || displaced || ((beside || below(section)) && sounds_weighty(key) && !off)) {
       const std::string number = value.values.empty() ? "" : value.values.front();
       if (states_degree(key, number))
         errors.push_back(degree_not_read(value.where, key, number));

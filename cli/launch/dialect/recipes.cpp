@@ -126,9 +126,15 @@ bool is_size(std::string_view word) {
   return word.size() > 1 && word.back() == 'b' && word.find_first_not_of("0123456789.") == word.size() - 1;
 }
 
+/// Models whose recipes fill all chunks but the last, which has the rest (recipes/deepseek/deepseek_v3.py,
+/// recipes/kimi/kimi_k2.py).
+bool fills_chunks(const Model& model) {
+  return model.name.starts_with("deepseek-v3") || model.name.starts_with("kimi-k2");
+}
+
 /// Recipes of models whose layers the stages do not divide count embedding and loss as layers, which no override says:
-/// sets those keys where that comes out even. Where it does not, they fill all chunks but the last, which has the rest
-/// (recipes/deepseek/deepseek_v3.py, recipes/kimi/kimi_k2.py). Returns what is guessed; empty: nothing.
+/// sets those keys where that comes out even. Where it does not, the recipes of some models fill all chunks but the
+/// last. Returns what is guessed; empty: nothing.
 std::string uneven_split(const Dialect& dialect, const Model& model, StatedKeys& keys, const std::string& where) {
   const std::string_view embedding = key_of(dialect, "account-for-embedding-in-pipeline-split"),
                          loss = key_of(dialect, "account-for-loss-in-pipeline-split");
@@ -144,7 +150,7 @@ std::string uneven_split(const Dialect& dialect, const Model& model, StatedKeys&
   if ((model.depth() + 2) % chunks != 0) {
     const std::string_view layout = key_of(dialect, "pipeline-model-parallel-layout");
     const int each = (model.depth() + chunks - 1) / chunks, last = model.depth() - each * (chunks - 1);
-    if (layout.empty() || last < 1) return "";
+    if (layout.empty() || last < 1 || !fills_chunks(model)) return "";
     std::vector<int> layers(static_cast<std::size_t>(chunks), each);
     layers.back() = last;
     keys[std::string(layout)] = {{pipeline_layout_text(layers, model.mtp.depth)}, where};

@@ -193,9 +193,10 @@ void settle_forks(MegatronArgs& args) {
       set(args, "num-query-groups", args.text(heads), heads);
       set(args, "group-query-attention", "", heads);
     }
-  // BigCode's: one head of keys for all, or one for each (Megatron-LM of bigcode-project, megatron/arguments.py).
+  // BigCode's: one head of keys for all, or one for each (Megatron-LM of bigcode-project, megatron/arguments.py). Forks
+  // of it state how many beside it.
   if (const std::string heads = args.text("attention-head-type"); heads == "multiquery") {
-    set(args, "num-query-groups", "1", "attention-head-type");
+    if (!args.has("num-query-groups")) set(args, "num-query-groups", "1", "attention-head-type");
     set(args, "group-query-attention", "", "attention-head-type");
   } else if (!heads.empty() && heads != "multihead") {
     unused(args, "attention-head-type", "the number of key heads is counted as stated elsewhere");

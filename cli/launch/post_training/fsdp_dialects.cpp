@@ -126,12 +126,16 @@ void read_micro_batch(JobBuilder& builder, const FsdpDialect& dialect) {
   for (std::size_t i = 0; i < std::size(dialect.dynamic); ++i) {
     const std::string_view dynamic = dialect.dynamic[i], tokens = dialect.tokens[i];
     if (dynamic.empty() || !on(settings, dynamic, i == 0 && dialect.dynamic_otherwise)) continue;
-    if (settings.states(dynamic))
-      builder.unused(dynamic, "micro-batches are packed by tokens: counted as sequences of full length");
+    const bool chosen = settings.states(dynamic);
+    if (chosen) builder.unused(dynamic, "micro-batches are packed by tokens: counted as sequences of full length");
     const bool number = !tokens.empty() && settings.states(tokens) && to_integer(settings.text(tokens).value_or(""));
     const int most = number || dialect.tokens_otherwise > 0 ? builder.degree(tokens, dialect.tokens_otherwise) : 0;
     if (most < 1) continue;
-    for (const std::string_view passed : {key, dialect.micro_of_all}) (void)settings.get(passed);
+    for (const std::string_view passed : {key, dialect.micro_of_all})
+      if (settings.get(passed) != nullptr && !chosen)
+        builder.unused(passed,
+                       "the program packs micro-batches by tokens where nothing says otherwise, and passes over "
+                       "their size");
     return builder.fix(&Fixed::micro_batch, packed(builder, most, ranks), tokens);
   }
   if (settings.states(key) || dialect.micro_otherwise > 0)
@@ -166,6 +170,16 @@ void read_batch(JobBuilder& builder, const FsdpDialect& dialect) {
   read_micro_batch(builder, dialect);
 }
 
+/// `bf16`, `fp16` or `fp32` of a key, under any of the names that PyTorch and the tools have for them; empty: it is not
+/// stated, is not known here, or is none of them, which is a mistake.
+std::string_view format_of(Settings& settings, std::string_view key) {
+  const std::string word = lowered(settings.text(key).value_or(""));
+  const std::string_view format = number_format(word);
+  if (format.empty() && !word.empty() && word != "null" && word != "none" && word.find('$') == word.npos)
+    settings.refuse(*settings.get(key), "fp32, bf16 or fp16");
+  return format;
+}
+
 void read_tuning(JobBuilder& builder, const FsdpDialect& dialect) {
   Settings& settings = builder.settings;
   const bool full = on(settings, dialect.checkpointing, dialect.checkpointing_otherwise);
@@ -192,10 +206,11 @@ void read_tuning(JobBuilder& builder, const FsdpDialect& dialect) {
     tell_counted_as(builder,
                     {dialect.other_lora, "0 null",
                      "only an engine of Megatron's trains adapters by it: all weights are counted as trained"});
-  const std::string precision = dialect.precision.empty() ? "" : settings.text(dialect.precision).value_or("");
-  if (precision == "float16" || precision == "fp16") return builder.precision(Precision::Fp16, dialect.precision);
-  if (precision == "float32") return builder.precision(Precision::Fp32, dialect.precision);
-  builder.precision(Precision::Bf16, dialect.precision);
+  const std::string_view precision = dialect.precision.empty() ? "" : format_of(settings, dialect.precision);
+  builder.precision(precision == "fp16"   ? Precision::Fp16
+                    : precision == "fp32" ? Precision::Fp32
+                                          : Precision::Bf16,
+                    dialect.precision);
 }
 
 /// The optimizer by its class, and the weights that it steps on: FSDP's are fp32 unless they are said to be narrow.
@@ -208,11 +223,8 @@ void read_states(JobBuilder& builder, const FsdpDialect& dialect) {
     builder.unused(dialect.optimizer, fmt::format("the optimizer `{}` is counted as adam", name_of));
   builder.origin("optimizer", name(builder.training.optimizer), dialect.optimizer);
   const std::string_view weights = stated(settings, dialect.weights);
-  const std::string word = weights.empty() ? "" : lowered(settings.text(weights).value_or(""));
-  if (word == "bf16" || word == "bfloat16" || word == "fp16" || word == "float16")
-    native_trainers::pure_bf16(builder.training);
-  else if (!word.empty() && word != "fp32" && word != "float32" && word != "null" && word.find('$') == word.npos)
-    settings.refuse(*settings.get(weights), "fp32, bf16 or fp16");
+  const std::string_view format = weights.empty() ? "" : format_of(settings, weights);
+  if (format == "bf16" || format == "fp16") native_trainers::pure_bf16(builder.training);
 }
 
 /// Which linears get adapters, what attention and the output layer run, and what is counted in one way only.
@@ -256,7 +268,7 @@ void name_unread(JobBuilder& builder, const FsdpDialect& dialect) {
     const auto starts = [&](std::string_view section) { return key.starts_with(section); };
     const auto ends = [&](std::string_view ending) { return key.ends_with(ending); };
     const std::string word = lowered(setting.value);
-    const bool half = ends("dtype") && (word == "float16" || word == "fp16");
+    const bool half = ends("dtype") && number_format(word) == "fp16";
     if (builder.settings.asked(setting)) continue;
     const bool sections = std::any_of(dialect.own.begin(), dialect.own.end(), starts) ||
                           (!dialect.theirs.empty() && key.find('.') != std::string_view::npos &&
@@ -301,11 +313,6 @@ Result<StatedKeys> fsdp_keys(std::span<const LaunchSource> files, std::string_vi
 
 }  // namespace
 
-namespace {
-/// verl's supervised trainers, `fsdp_sft_trainer` and `sft_trainer`, and those of others that are built on them.
-constexpr std::string_view kSftProgram = "sft_trainer";
-}  // namespace
-
 /// Overrides of a command, or a whole configuration as hydra prints it.
 bool is_verl_fsdp(const LaunchSource& source) {
   if (!is_shell(source))
@@ -333,15 +340,14 @@ Result<LaunchJob> read_verl_fsdp(std::span<const LaunchSource> files, const Laun
 bool is_verl_sft(const LaunchSource& source) {
   if (!is_shell(source))
     return mentions(source, "partial_pretrain:") && mentions(source, "trainer:") && mentions(source, "data:");
-  return mentions(source, kSftProgram) && !mentions(source, "megatron") &&
-         (mentions(source, "verl.trainer") || mentions(source, "model.partial_pretrain="));
+  return verl::sft_of(source) != verl::Sft::None;
 }
 
 Result<LaunchJob> read_verl_sft(std::span<const LaunchSource> files, const LaunchFacts& facts) {
-  const Result<StatedKeys> keys = fsdp_keys(files, kSftProgram);
+  const Result<StatedKeys> keys = fsdp_keys(files, verl::kSftProgram);
   if (!keys) return fail(keys.error());
   const bool engine = std::any_of(files.begin(), files.end(), [](const LaunchSource& source) {
-    return mentions(source, "verl.trainer.sft_trainer") || mentions(source, "verl/trainer/sft_trainer");
+    return is_shell(source) && verl::sft_of(source) == verl::Sft::Later;
   });
   Result<LaunchJob> job = job_of(engine ? kVerlSftEngine : kVerlSft, *keys, facts);
   if (job) verl::tell_programs(files, *job), tell_missing_base(*keys, *job);

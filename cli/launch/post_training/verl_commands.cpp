@@ -86,6 +86,62 @@ std::optional<Engine> engine_of(const LaunchSource& script) {
 
 namespace {
 
+/// Whether a word that is no override holds a part of a program's name.
+bool names_part(const ShellCommand& command, std::string_view part) {
+  return std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
+    return word.text.find('=') == std::string::npos && word.text.find(part) != std::string::npos;
+  });
+}
+/// Whether the command states a key.
+bool overrides(const ShellCommand& command, std::string_view key) {
+  return std::any_of(command.words.begin(), command.words.end(),
+                     [&](const ShellWord& word) { return override_in(word.text).first == key; });
+}
+
+/// Whether a command starts a supervised trainer: a word of its own names one, and others say what it trains.
+/// `pkill -f sft_trainer` does not.
+bool starts_sft(const ShellCommand& command) {
+  bool named = false, configured = false;
+  for (const ShellWord& word : command.words) {
+    const std::string_view text = word.text;
+    const bool stated = text.find('=') != std::string_view::npos && !text.starts_with('-');
+    named |= !stated && text.find(kSftProgram) != std::string_view::npos && !text.ends_with(".sh");
+    configured |= (named && stated) || text.starts_with("--config-");
+  }
+  return named && configured;
+}
+
+/// Whether it trains with Megatron's engine. A name of an experiment and a path may speak of Megatron, too.
+bool says_megatron(const ShellCommand& command) {
+  constexpr std::string_view kNames[] = {"trainer.", "data.", "model.path", "model.partial_pretrain", "hydra."};
+  return std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
+    const auto starts = [&](std::string_view name) { return word.text.starts_with(name); };
+    return word.text.find("megatron") != std::string::npos &&
+           std::none_of(std::begin(kNames), std::end(kNames), starts);
+  });
+}
+
+}  // namespace
+
+Sft sft_of(const LaunchSource& script) {
+  if (!mentions(script, kSftProgram)) return Sft::None;
+  std::optional<Sft> out;
+  for (const ShellCommand& command : follow_script(script).commands) {
+    if (!starts_sft(command)) continue;
+    if (says_megatron(command)) return Sft::None;
+    const bool later =
+        names_part(command, "verl.trainer.sft_trainer") || names_part(command, "verl/trainer/sft_trainer");
+    const bool verl = names_part(command, "verl.trainer") || names_part(command, "verl/trainer") ||
+                      overrides(command, "model.partial_pretrain") || overrides(command, "data.train_files");
+    out = later ? Sft::Later : verl ? Sft::Early : out.value_or(Sft::None);
+  }
+  if (out) return *out;  // else what starts it was not followed
+  const bool verl = mentions(script, "verl.trainer") || mentions(script, "model.partial_pretrain=");
+  return verl && !mentions(script, "megatron") ? Sft::Early : Sft::None;
+}
+
+namespace {
+
 void tell_program(const LaunchSource& script, LaunchJob& job) {
   for (const ShellCommand& command : follow_script(script).commands) {
     const std::string_view program = program_of(command);

@@ -21,6 +21,12 @@ enum class Engine { Fsdp, Megatron };
 /// What shards the actor that a script trains; nothing if it trains none.
 [[nodiscard]] std::optional<Engine> engine_of(const LaunchSource& script);
 
+/// verl's supervised trainers, `fsdp_sft_trainer` and `sft_trainer`, and those of others that are built on them.
+inline constexpr std::string_view kSftProgram = "sft_trainer";
+enum class Sft { None, Early, Later };
+/// Which of them, with FSDP, a script starts: verl's own that packs since 0.6 is the later one.
+[[nodiscard]] Sft sft_of(const LaunchSource& script);
+
 /// The configuration that the command reads, where it lies beside the script.
 [[nodiscard]] std::optional<LaunchSource> config_beside(const LaunchSource& script, const ShellCommand& command);
 /// The words of the command that trains, over the configuration that it reads: a file that is named and is not here

@@ -97,7 +97,9 @@ void constraint_of(std::string_view text, const std::string& where, LaunchFacts&
 /// A flag of Slurm's, of both sbatch and srun, without its dashes.
 void from_slurm(std::string_view name, std::string_view value, const std::string& where, LaunchFacts& facts) {
   if (name == "nodes" || name == "N") facts.nodes = count_of(value), facts.gpus_where = where;
-  if (name == "gpus-per-node" || name == "gres") gpus_of(value, where, facts);
+  if (name == "gpus-per-node") gpus_of(value, where, facts);
+  if (const std::string_view gpus = name == "gres" ? shell::gpus_of_gres(value) : ""; !gpus.empty())
+    gpus_of(gpus, where, facts);
   if (name == "gpus" || name == "G") {
     kind_of_gpu(value, where, facts);
     state_ranks(count_of(behind_kind(value)), where, facts);

@@ -4,10 +4,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "cli/launch/trainer/hugging_face.hpp"
 #include "cli/launch/trainer/sources.hpp"
 #include "formulas/words.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan::hugging_face {
 namespace {
@@ -33,14 +37,22 @@ constexpr Renamed kOthers[] = {
     {"args.total_max_len", "args.max_length"},
 };
 
-/// Is a section of the name about a model beside the trained one, or about what it answers?
+/// Is a section of the name about a model beside the trained one, about what it answers, about what it is judged by, or
+/// about data before they are cut?
 bool of_another_section(std::string_view sections) {
-  constexpr auto kSections = word_list([] { return "generation generate gen rollout sampling sampler critic infer"; });
+  constexpr auto kSections = word_list([] {
+    return "generation generate gen rollout sampling sampler critic infer inference serve serving vllm val valid "
+           "validation validate test testing dev eval evaluation evaluate evaluator predict prediction benchmark data "
+           "dataset datasets dataloader tokenizer tokenization preprocess preprocessing processor";
+  });
+  constexpr auto kJudging = word_list([] { return "val_ valid_ validation_ test_ dev_ evaluation_"; });
   for (std::size_t at = 0; at < sections.size();) {
     const std::size_t end = std::min(sections.find('.', at), sections.size());
     const std::string_view section = sections.substr(at, end - at);
     if (of_another_model(fmt::format("args.{}_", section)) ||
-        std::find(std::begin(kSections), std::end(kSections), section) != std::end(kSections))
+        std::find(std::begin(kSections), std::end(kSections), section) != std::end(kSections) ||
+        std::any_of(std::begin(kJudging), std::end(kJudging),
+                    [&](std::string_view start) { return section.starts_with(start); }))
       return true;
     at = end + 1;
   }
@@ -55,6 +67,33 @@ std::string without_section(std::string_view key) {
   const std::string_view name = key.substr(dot + 1);
   const bool argument = std::find(std::begin(kArguments), std::end(kArguments), name) != std::end(kArguments);
   return std::string(argument && !of_another_section(key.substr(0, dot)) ? name : key);
+}
+
+void take_sections(std::vector<Setting>& flags, Settings& all) {
+  std::map<std::string, const Setting*, std::less<>> counted;  // the plain ones, then the last of a section
+  for (const Setting& flag : flags)
+    if (flag.key.find('.') == std::string::npos) counted[flag.key] = &flag;
+  std::vector<std::pair<Setting*, std::string>> taken;
+  std::string differ;
+  const Setting* last = nullptr;
+  for (Setting& flag : flags) {
+    std::string name = without_section(flag.key);
+    if (name == flag.key) continue;
+    const Setting*& other = counted.try_emplace(name, &flag).first->second;
+    const bool plain = other->key == name, same = other->value == flag.value && other->items == flag.items;
+    if (!same) {
+      const Setting &counts = plain ? *other : flag, &not_read = plain ? flag : *other;
+      differ += fmt::format("{}`--{} {}` is counted and `--{} {}` is not", differ.empty() ? "" : ", ",
+                            yaml::printable(counts.key), yaml::printable(counts.value), yaml::printable(not_read.key),
+                            yaml::printable(not_read.value));
+      last = &flag;
+    }
+    if (plain && !same) continue;
+    if (!plain) other = &flag;
+    taken.emplace_back(&flag, std::move(name));
+  }
+  if (last != nullptr) set(all, std::string(kOfSections), differ, *last);
+  for (auto& [flag, name] : taken) flag->key = std::move(name);
 }
 
 bool names_micro_batch(std::string_view word) {

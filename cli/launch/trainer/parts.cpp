@@ -76,6 +76,24 @@ std::optional<bool> switch_of(Settings& settings, std::string_view key) {
   return std::nullopt;
 }
 
+void read_switches(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  // Switches that are reported where they are on, or change nothing that is counted.
+  constexpr auto kPlain = word_list([] {
+    return "packing load_in_8bit use_galore use_apollo use_badam use_adam_mini use_unsloth use_dora peft_use_dora "
+           "use_llama_pro use_unsloth_gc pure_bf16 auto_find_batch_size full_determinism";
+  });
+  for (const std::string_view name : kPlain)
+    if (const std::string key = fmt::format("args.{}", name); settings.states(key)) (void)switch_of(settings, key);
+  // flash-attn's kernel keeps 16-bit logits, and its gradient takes their place.
+  if (switch_of(settings, "args.flash_attn_cross_entropy").value_or(false))
+    builder.training.stack.cross_entropy = CrossEntropy::Compiled;
+  for (const char* fused :
+       {"args.use_liger_kernel", "args.use_liger", "args.use_liger_loss", "args.enable_liger_kernel",
+        "args.liger_fused_linear_cross_entropy", "args.cut_cross_entropy", "args.use_cce"})
+    if (switch_of(settings, fused).value_or(false)) builder.training.stack.cross_entropy = CrossEntropy::Chunked;
+}
+
 bool of_another_model(std::string_view key) {
   constexpr std::string_view kArguments = "args.";
   if (!key.starts_with(kArguments)) return false;
@@ -89,6 +107,9 @@ void tell_parts(JobBuilder& builder) {
     builder.unmodelled("not_used",
                        fmt::format("{}: the trainings that a loop starts differ in {}: counted is the last",
                                    builder.settings.where(kOfALoop), builder.settings.text(kOfALoop).value_or("")));
+  if (builder.settings.states(kOfSections))
+    builder.unmodelled("not_used", fmt::format("{}: {}", builder.settings.where(kOfSections),
+                                               builder.settings.text(kOfSections).value_or("")));
   tell_models_beside(builder);
   // torchtune's models of several parts say of each how it is trained.
   for (const auto& [key, what] :

@@ -222,12 +222,11 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
   const std::string_view stage = open_rlhf_stage(command);
   Settings flags;
   if (swift) take_swift_file(source, command, flags, all);
-  for (std::size_t i = 0; i < command.words.size(); ++i) {
-    if (!command.words[i].text.starts_with("--")) continue;
-    Setting flag = flag_at(command, i, source.path);
-    if (stage.empty()) flag.key = without_section(flag.key);
-    flags.add(std::move(flag));
-  }
+  std::vector<Setting> stated;
+  for (std::size_t i = 0; i < command.words.size(); ++i)
+    if (command.words[i].text.starts_with("--")) stated.push_back(flag_at(command, i, source.path));
+  if (stage.empty()) take_sections(stated, all);
+  for (Setting& flag : stated) flags.add(std::move(flag));
   if (!stage.empty()) return take_open_rlhf(stage, flags, none, all);
   if (!swift) take_argument_file(source, command, flags, all);
   if (const Setting* named = flags.get("config_file")) follow_accelerate(source, *named, all, follow);

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/launch/trainer/hugging_face.hpp"
 #include "cli/shell/shell.hpp"
@@ -17,6 +18,9 @@ struct Renamed {
 
 /// Where flags of the trainings that a loop starts differ, the last of which counts.
 inline constexpr std::string_view kOfALoop = "args.of a loop";
+
+/// Which flags of a command that state one argument differently, behind sections of it, count and which do not.
+inline constexpr std::string_view kOfSections = "args.of sections";
 
 /// Takes a setting over under another key, or with another value.
 void set(Settings& all, std::string key, const Setting& from);
@@ -55,6 +59,9 @@ void take_argument_file(const LaunchSource& source, const ShellCommand& command,
 /// `config.training.max_length`: the Trainer's argument behind the sections of a program's configuration; any other key
 /// as it is.
 [[nodiscard]] std::string without_section(std::string_view key);
+/// Takes the section off the names of a command's flags, in place. The plain argument counts where the command states
+/// it, too; of two sections that state it differently the last: kOfSections says so.
+void take_sections(std::vector<Setting>& flags, Settings& all);
 /// Whether a word of a command, or a text one of whose words, is the flag by which the Trainer's commands are known.
 [[nodiscard]] bool names_micro_batch(std::string_view word);
 [[nodiscard]] bool mentions_micro_batch(std::string_view text);
@@ -62,6 +69,8 @@ void take_argument_file(const LaunchSource& source, const ShellCommand& command,
 void take_other_names(Settings& all);
 /// The format that a program's own `--precision` names; nothing where it states none of the words that are known.
 [[nodiscard]] std::optional<Precision> precision_of_program(Settings& settings);
+/// What fuses the output layer with the loss, and the words of switches that say neither yes nor no.
+void read_switches(JobBuilder& builder);
 /// Attention without a fused kernel, which keeps its scores.
 void read_attention(JobBuilder& builder);
 /// What TRL's `model_init_kwargs` says of the model as if it were alone, which it has no other key for.

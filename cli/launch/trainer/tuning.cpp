@@ -360,14 +360,7 @@ void read_tuning(JobBuilder& builder) {
     if (setting != nullptr && (setting->list ? !setting->items.empty() : !switched_off(setting->value)))
       builder.unused(setting->key, std::string(row.what));
   }
-  // flash-attn's kernel keeps 16-bit logits, and its gradient takes their place.
-  if (lowered(settings.text("args.flash_attn_cross_entropy").value_or("false")) == "true")
-    builder.training.stack.cross_entropy = CrossEntropy::Compiled;
-  for (const char* fused :
-       {"args.use_liger_kernel", "args.use_liger", "args.use_liger_loss", "args.enable_liger_kernel",
-        "args.liger_fused_linear_cross_entropy", "args.cut_cross_entropy", "args.use_cce"})
-    if (lowered(settings.text(fused).value_or("false")) == "true")
-      builder.training.stack.cross_entropy = CrossEntropy::Chunked;
+  read_switches(builder);
 }
 
 void name_unread(JobBuilder& builder) {
