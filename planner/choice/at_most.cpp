@@ -122,12 +122,16 @@ class FewerGpus {
   std::vector<int> tried_;
 };
 
+/// Of the fastest step, which there must be.
+double mfu_of(const RunnableSearch& found) {
+  return estimate(found.problem, found.result.ranking.best().front()).mfu.model_causal;
+}
+
 /// May half as many GPUs answer better? Where the batch has too little for each GPU, or nothing runs on so many, since
 /// frameworks that know data parallelism alone need a sequence for each.
 bool worth_halving(const RunnableSearch& found) {
   if (found.nothing_runs || found.result.stats.legal == 0) return true;
-  if (ready(found) != Ready::Yes) return false;  // fewer hold less still
-  return estimate(found.problem, found.result.ranking.best().front()).mfu.model_causal < kStarvedMfu;
+  return ready(found) == Ready::Yes && mfu_of(found) < kStarvedMfu;  // else fewer hold less still
 }
 
 void offer_smaller(const Problem& problem, const RunnableSearch& all, FewerGpus& fewer) {
@@ -135,8 +139,8 @@ void offer_smaller(const Problem& problem, const RunnableSearch& all, FewerGpus&
   const double busy = answered ? kNearlyAsBusy * busy_gpus(problem, problem.gpus) : 0;
   const std::vector<int> busier = fewer_but_busier(problem, busy, kMostBusy);
   for (const int gpus : busier) fewer.offer(gpus);
-  if (all.result.stats.legal == 0)
-    if (const int gpus = fewer_with_most_replicas(problem); gpus > 0) fewer.offer(gpus);
+  if (all.result.stats.legal == 0 || unusual(all, problem) || mfu_of(all) < kHardlyBusy)
+    for (const int gpus : fewer_with_more_replicas(problem)) fewer.offer(gpus);
   if (unusual(all, problem))
     for (const int gpus : fewer_with_more_twos(problem)) fewer.offer(gpus);
   if (!worth_halving(fewer.best())) return;

@@ -20,11 +20,12 @@ std::int64_t left_to_stages(const Problem& problem, std::int64_t gpus) {
   return gpus;
 }
 
-constexpr int kSeveral = 4;           // nodes: fewer are cut
-constexpr int kNearNumbers = 64;      // looked at for one that the batch divides
-constexpr int kMany = 64;             // nodes: one of them cut is not worth a search
-constexpr std::size_t kCut = 2;       // numbers that cut a node, where whole nodes keep fewer GPUs busy
-constexpr std::size_t kMostTwos = 3;  // numbers that more twos divide
+constexpr int kSeveral = 4;               // nodes: fewer are cut
+constexpr int kNearNumbers = 64;          // looked at for one that the batch divides
+constexpr int kMany = 64;                 // nodes: one of them cut is not worth a search
+constexpr std::size_t kCut = 2;           // numbers that cut a node, where whole nodes keep fewer GPUs busy
+constexpr std::size_t kMostTwos = 3;      // numbers that more twos divide
+constexpr std::size_t kMostReplicas = 3;  // numbers that the batch splits into more replicas
 
 }  // namespace
 
@@ -90,14 +91,16 @@ std::vector<int> fewer_but_busier(const Problem& problem, double busy, std::size
   return numbers;
 }
 
-int fewer_with_most_replicas(const Problem& problem) {
-  const int node = std::max(1, problem.cluster.gpus_per_node), unit = problem.gpus >= kSeveral * node ? node : 1;
-  int best = 0;
-  std::int64_t most = 0;
-  for (int i = 0, gpus = (problem.gpus - 1) / unit * unit; i < kNearNumbers && gpus > 0; ++i, gpus -= unit)
-    if (const std::int64_t replicas = std::gcd(std::int64_t{gpus}, problem.training.global_batch); replicas > most)
-      best = gpus, most = replicas;
-  return best;
+std::vector<int> fewer_with_more_replicas(const Problem& problem) {
+  const int node = std::max(1, problem.cluster.gpus_per_node), unit = problem.gpus >= kMany * node ? node : 1;
+  const auto replicas = [&](int gpus) { return std::gcd(std::int64_t{gpus}, problem.training.global_batch); };
+  std::vector<int> numbers;
+  std::int64_t most = replicas(problem.gpus);
+  int gpus = (problem.gpus - 1) / unit * unit;
+  for (int i = 0; i < kNearNumbers && gpus > 0; ++i, gpus -= unit)
+    if (replicas(gpus) > most) numbers.push_back(gpus), most = replicas(gpus);
+  if (numbers.size() > kMostReplicas) numbers.erase(numbers.begin(), numbers.end() - kMostReplicas);
+  return numbers;
 }
 
 std::vector<int> fewer_with_more_twos(const Problem& problem) {

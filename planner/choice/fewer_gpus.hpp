@@ -20,9 +20,9 @@ namespace plan {
 /// those.
 [[nodiscard]] std::vector<int> fewer_but_busier(const Problem& problem, double busy, std::size_t most);
 
-/// Of the numbers just below the problem's, whole nodes where a job takes several, the one that splits into the most
-/// replicas that divide the batch; 0 if there is none.
-[[nodiscard]] int fewer_with_most_replicas(const Problem& problem);
+/// Of the numbers just below the problem's, whole nodes in large jobs, those that split into more replicas that divide
+/// the batch than it and every number between them do: the few with the most, the largest number first.
+[[nodiscard]] std::vector<int> fewer_with_more_replicas(const Problem& problem);
 
 /// Numbers of GPUs below the problem's that a larger power of two divides, the largest power first: states that do not
 /// fit an odd number of GPUs may be split among those.

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "planner/estimate/uncertainty.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/galvatron.hpp"
 #include "planner/search/enumerate.hpp"

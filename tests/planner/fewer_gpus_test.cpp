@@ -142,13 +142,26 @@ TEST_CASE("numbers that more twos divide are the largest of each power") {
   }
 }
 
+TEST_CASE("numbers of GPUs that the batch splits into more replicas, the few with the most") {
+  Problem problem;
+  problem.cluster = oracle::plain_cluster();
+  const auto expect = [&](int gpus, std::int64_t batch, const std::vector<int>& numbers) {
+    problem.gpus = gpus, problem.training.global_batch = batch;
+    CHECK(fewer_with_more_replicas(problem) == numbers);
+  };
+  expect(96, 60, {90, 60});
+  expect(80, 250, {75, 50});
+  expect(64, 1024, {}), expect(2, 7, {});
+  expect(37, 1000, {32, 30, 25});  // after 36 and 35, which are split into four and five
+}
+
 TEST_CASE("where the batch divides no layout of all GPUs, a few idle and not most of them") {
   Problem problem;
   problem.model = oracle::dense_model(30, 4096, 32, 8, 14336, 128256);
   problem.cluster = oracle::plain_cluster();
   problem.training.seq = 8192, problem.training.global_batch = 2047;  // 23 * 89
   problem.gpus = 16384;
-  CHECK(fewer_with_most_replicas(problem) == 16376);
+  CHECK(fewer_with_more_replicas(problem) == std::vector<int>{16376});
   const RunnableSearch found = find_on_at_most(problem);
   CHECK(ready(found) == Ready::Yes);
   CHECK(found.problem.gpus == 16376);
