@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cli/request/command_table.hpp"
 #include "cli/request/options.hpp"
 #include "cli/request/resolve.hpp"
 
@@ -36,15 +37,24 @@ std::string beginning(const std::string& path) {
   return text;
 }
 
+/// What to write where a format was given as a file's name.
+std::string instead_of(const std::string& format, const std::string& verb) {
+  const Command* const command = find_command(verb);
+  if (command == nullptr || writes_format(*command, format)) return fmt::format("write `--format {}`", format);
+  std::string formats;
+  for (const char c : command->formats) formats += c == ' ' ? std::string(", ") : std::string(1, c);
+  return fmt::format("it is none of this command, which writes {}", formats);
+}
+
 }  // namespace
 
 Errors judge_output(const Args& args, const std::string& path, std::string_view text) {
   std::error_code ignored;
-  if (!args.format && !wants_json(args) && read_choice("--format", path))
+  if (const Result<std::string> format = read_choice("--format", path); format && !args.format && !wants_json(args))
     return {{"format_as_file",
-             fmt::format("`{}` is a format of the answer, and would be a file's name", path),
+             fmt::format("`{}` is a format of answers, and would be a file's name", path),
              {},
-             {fmt::format("write `--format {}`", path), fmt::format("a file of that name is `-o ./{}`", path)}}};
+             {instead_of(*format, args.verb), fmt::format("a file of that name is `-o ./{}`", path)}}};
   for (const std::string& input : inputs(args))
     if (std::filesystem::is_regular_file(path, ignored) && std::filesystem::equivalent(input, path, ignored))
       return {{"overwrites_input",

@@ -78,14 +78,11 @@ std::vector<PrintedSpeed> printed_speeds(const MeasuredLog& log, const Problem& 
   return speeds;
 }
 
-/// GB may be printed for GiB, and cards have a little more than their preset leaves to a job.
-constexpr double kLooseUnit = 0x1p30 / 1e9;
-
 Error not_of_these_gpus(std::string message) {
   return {"files_disagree",
           std::move(message),
           {"the log is of another job, or prints its figures in another unit"},
-          {"--model, --seq, --global-batch, --gpu and --gpus of the run that wrote it"}};
+          {"--model, --seq, --global-batch, --precision, --gpu and --gpus of the run that wrote it"}};
 }
 
 }  // namespace
@@ -129,14 +126,16 @@ Errors beyond_gpus(const JobLogs& logs, RealBytes device, const Problem& problem
                                       "of {} x {}",
                                       logs.logs.front().file, logs.step->median, least.value, problem.gpus, gpu.name)));
   const double peak = peak_flops(gpu, problem.training.precision);
+  const double most = most_printed_flops(problem, planned.layout.tp);
   for (const MeasuredLog& log : logs.logs)
     if (const Series* rates = log.find(LogFigure::TflopsPerGpu); errors.empty() && rates != nullptr && peak > 0)
-      if (const double rate = steady(*rates).median * 1e12; rate > peak)
+      if (const double rate = steady(*rates).median * 1e12; rate > most)
         errors.push_back(
             not_of_these_gpus(fmt::format("{} prints {:.4g} TFLOP/s of a GPU, and the peak of {} is {:.4g}", log.file,
                                           rate / 1e12, gpu.name, peak / 1e12)));
   for (const LogFigure figure : {LogFigure::Allocated, LogFigure::Reserved, LogFigure::Device})
     device = std::max(device, most_memory(logs.logs, figure));
+  // GB may be printed for GiB, and cards have a little more than their preset leaves to a job.
   if (device > kLooseUnit * RealBytes(gpu.memory))
     errors.push_back(
         not_of_these_gpus(fmt::format("the run took {:.1f} GiB of a GPU, and {} has {:.1f}", device.value / kGiB,

@@ -38,10 +38,10 @@ std::string value_of(const Words& words, std::string_view name) {
   return {};
 }
 
-/// As it is typed; `4M` alone counts tokens, which people alone give in millions.
+/// As it is typed; `4M` alone counts tokens, which people alone give in millions. `2k` counts sequences.
 std::string typed(const MeantFlag& meant) {
   const bool millions = meant.flag == "--global-batch" && !meant.value.empty() &&
-                        std::string_view("kKmMgG").find(meant.value.back()) != std::string_view::npos;
+                        std::string_view("mMgG").find(meant.value.back()) != std::string_view::npos;
   const std::string value = millions ? meant.value + " tokens" : meant.value;
   const bool one_word = value.find(' ') == std::string::npos || value.find(" --") != std::string::npos;
   return one_word ? value : "'" + value + "'";
@@ -54,6 +54,26 @@ std::pair<std::string, std::string> split_flag(const std::string& flag, const Wo
     if (bare == letter && (name != "model-name" || !read_count("", value, 1, kMostRanks)))
       return {std::string(name), value};
   return {bare.substr(std::min(bare.find_first_not_of('-'), bare.size())), value};
+}
+
+/// What to write for another tool's switch that is turned off. Most are off here, too, unless they are asked for; of
+/// the others the word that `plan` has for that, or what replaces them. Nothing for what is no such switch.
+Words said_of_off(const std::string& name, std::string_view value) {
+  std::optional<MeantFlag> on;
+  if (turns_off(value)) on = meant_flag(name, "true");
+  if (turns_off(value) && !on) on = meant_flag(name, "");
+  if (!on || on->flag == "--optimizer" || on->flag == "--framework") return {};
+  if (folded(name).starts_with("no-")) return {fmt::format("leave `--{}` out", name)};
+  if (on->flag == "--precision" && on->value == "bf16") return {"write what is used in its place: `--precision fp16`"};
+  if (on->flag == "--precision")
+    return {fmt::format("leave `--{}` out: without `--precision` it is bf16, or fp16 on GPUs that have none", name)};
+  if (on->flag == "--overlap" && on->value == "grads") return {"write `--overlap none`"};
+  if (on->flag == "--overlap" && on->value == "grads+params") return {"write `--overlap grads+p2p`"};
+  if (on->flag == "--dispatcher") return {"write `--dispatcher alltoall`"};
+  if (on->flag == kLayout && on->value == "zero1") return {"write `--layout zero0`"};
+  if (on->flag == kLayout && on->value == "zero3")
+    return {"what replicas share is said by `--layout zero0`, `zero1` or `zero2`"};
+  return {fmt::format("leave `--{}` out: it is off unless it is asked for", name)};
 }
 
 /// The GPUs of a node of the kind that a command line names; empty if it names none.
@@ -89,7 +109,8 @@ FlagMeanings::FlagMeanings(const Words& flags, const Words& words, std::string l
       Words said = counts_gpus_of_node(name)
                        ? Words{"GPUs of a node are their cluster's: `--cluster dgx-h100`, or `gpus_per_node` in a file "
                                "as `plan show cluster dgx-h100` prints it"}
-                       : meant_in_words(name, value);
+                       : said_of_off(name, value);
+      if (said.empty()) said = meant_in_words(name, value);
       if (std::string megatron = said_of_megatron(folded(name)); said.empty() && !megatron.empty())
         said.push_back(std::move(megatron));
       in_words_.emplace(flag_name(flag), std::move(said));

@@ -271,11 +271,11 @@ bool same_noun(std::string_view a, std::string_view b) {
 
 std::optional<MeantFlag> meant_flag(std::string_view name, std::string_view value) {
   const std::string word = folded(name);
-  const bool off = among_words("false no off 0 none disabled", value);
+  const bool off = turns_off(value);
   for (const Row& row : kRows) {
     if (row.word != word || (row.value.empty() && value.empty())) continue;
     if (row.value.empty()) return MeantFlag{row.flag, std::string(value)};
-    if (row.value.starts_with("recompute=") && off) return MeantFlag{row.flag, "recompute=none"};
+    if (row.value == "recompute=full" && off) return MeantFlag{row.flag, "recompute=none"};
     if (off) return std::nullopt;
     std::string meant(row.value);
     if (const std::string_view rank = value.substr(value.rfind('=') + 1);
@@ -288,6 +288,8 @@ std::optional<MeantFlag> meant_flag(std::string_view name, std::string_view valu
     if (const Result<std::string> choice = read_choice(flag, word)) return MeantFlag{flag, *choice};
   return std::nullopt;
 }
+
+bool turns_off(std::string_view value) { return among_words("false no off 0 none disabled", value); }
 
 bool counts_nodes(std::string_view name) { return holds(kNodes, folded(name)); }
 
@@ -316,8 +318,6 @@ std::vector<std::string> meant_in_words(std::string_view name, std::string_view 
                                            "fsdp-shard",    "data-sharding", "data-parallel-shard"};
   const std::string folded_name = folded(name);
   std::string_view word = folded_name;
-  if (among_words("false no off", value) && meant_flag(name, "true"))
-    return {fmt::format("leave `--{}` out: it is off unless it is asked for", name)};
   for (const std::string_view ending : {"-size", "-degree"})
     if (cut(word, ending)) break;
   if (among_words("batch-tokens tokens-per-batch tokens-per-step global-batch-tokens", folded_name) && !value.empty())

@@ -17,6 +17,9 @@ struct MeantFlag {
 /// `value`: what was given with it; empty: nothing. None if it is no such word.
 [[nodiscard]] std::optional<MeantFlag> meant_flag(std::string_view name, std::string_view value);
 
+/// Does a switch with this value not do what its name says?
+[[nodiscard]] bool turns_off(std::string_view value);
+
 /// Do launchers count nodes by this name, or the GPUs of a node?
 [[nodiscard]] bool counts_nodes(std::string_view name);
 [[nodiscard]] bool counts_gpus_of_node(std::string_view name);

@@ -20,10 +20,8 @@ namespace {
 /// Rounded as far as sources print, and counted by formulas that differ in small terms, figures of one step differ by
 /// less: tokens by their digits, FLOPs by what a convention counts of a model.
 constexpr double kTokensApart = 0.1, kFlopsApart = 0.3;
-/// A card's memory as its maker rounds it up: 16 GiB of 15.8.
-constexpr double kRoundedUp = 1.025;
-/// GB that a source prints for GiB, or the other way round.
-constexpr double kLooseUnit = 0x1p30 / 1e9;
+/// A card's memory as its maker rounds it up, 16 GiB of 15.8, or as thousands of MiB: 81.9 of 80 GiB.
+constexpr double kRoundedUp = 1.04;
 
 /// FLOPs of a token that are all forward passes and all backward ones, the head's forward pass once.
 Flops with_all_recomputed(const Model& model, double seq) {
@@ -77,7 +75,7 @@ std::string tokens_mistake(const Run& run, const RunProblem& built) {
 /// nobody's convention.
 std::string flops_mistake(const Run& run, const RunProblem& built, double measured) {
   const double peak = peak_flops(built.problem.cluster.gpu, built.problem.training.precision);
-  if (peak > 0 && run.tflops_per_gpu.value_or(0) * 1e12 > peak)
+  if (peak > 0 && run.tflops_per_gpu.value_or(0) * 1e12 > most_printed_flops(built.problem, built.layout.tp))
     return fmt::format("`tflops_per_gpu` {} is more than the peak of {}, {:.4g}", *run.tflops_per_gpu,
                        built.problem.cluster.gpu.name, peak / 1e12);
   if (built.problem.training.adapters()) return {};
@@ -107,6 +105,15 @@ CountedFlops counted_by_any(const Model& model, double seq) {
   for (const FlopsNote& known : kFlopsConventions) count(model_flops_per_token(model, seq, known.convention));
   count(with_all_recomputed(model, seq));
   return counted;
+}
+
+double most_printed_flops(const Problem& problem, int tp) {
+  const double peak = peak_flops(problem.cluster.gpu, problem.training.precision);
+  const double least = least_compute(problem, tp).value;
+  if (least <= 0) return peak;
+  const double tokens = static_cast<double>(problem.training.tokens_per_step()) / problem.gpus;
+  const CountedFlops counted = counted_by_any(problem.model, static_cast<double>(problem.training.seq));
+  return std::max(peak, counted.most * tokens / least);
 }
 
 std::optional<double> measured_step_time(const Run& run, const RunProblem& built) {

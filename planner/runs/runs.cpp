@@ -17,6 +17,8 @@ namespace {
 constexpr std::size_t kMostErrors = 20;
 constexpr std::int64_t kMostCount = 1'000'000'000'000;
 constexpr double kMostValue = 1e15;
+/// Shares above 1 may be sound: of the peak in 16 bits, where products are in fewer. A percentage is larger.
+constexpr double kMostShare = 8;
 
 struct CsvCell {
   std::string text;
@@ -149,10 +151,10 @@ struct Parse {
     if (field && !(*field >= 0 && *field <= kMostValue)) {
       refuse(fmt::format("`{}` in column `{}` is out of range", cell.text, column), "values lie between 0 and 10^15");
       field.reset();
-    } else if (field && column == "mfu" && *field > 1) {
+    } else if (field && column == "mfu" && *field > kMostShare) {
       refuse(fmt::format("`{}` in column `mfu` is out of range", cell.text),
              *field <= 100 ? fmt::format("it is a ratio: write {:.6g} for {} %", *field / 100, cell.text)
-                           : std::string("it is a ratio, at most 1"));
+                           : std::string("it is a ratio of FLOP/s to the peak"));
       field.reset();
     }
   }

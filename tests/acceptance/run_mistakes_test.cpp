@@ -3,8 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "acceptance/published_runs.hpp"
@@ -189,5 +191,44 @@ TEST_CASE("an optimizer of a row is the one that its words name, and holds what 
   for (const char* less : {"SGD", "adafactor", "AdamW 8bit", "Muon", "sgd-momentum"}) {
     CAPTURE(less);
     CHECK(states(less) < adam);
+  }
+}
+
+TEST_CASE("shares of a narrower peak, attention that is counted in full and thousands of MiB are sound") {
+  const Catalogue catalogue = presets();
+  CHECK(read_runs("id,mfu\na,1.18\nb,1.01\nc,7.9\n", "r.csv"));
+  for (const char* percent : {"8.1", "38", "101"})
+    CHECK_FALSE(read_runs(std::string("id,mfu\na,") + percent + "\n", "r.csv"));
+  Run run;
+  run.id = "a", run.quality = "A", run.status = "ok", run.model = "llama3-70b", run.gpus = 64, run.seq = 8192;
+  run.global_batch = 128, run.micro_batch = 1, run.tp = 4, run.framework = "Megatron-Core";
+  run.flops_convention = "model_causal", run.gpu = "h100-sxm", run.precision = "fp8", run.mfu = 1.01;
+  CHECK(scored(run, catalogue).step_time);
+  run.gpu = "gb200", run.precision = "nvfp4", run.mfu = 1.18;
+  CHECK(scored(run, catalogue).step_time);
+  run.gpu = "h100-sxm", run.precision = "bf16";  // a share of no peak: this row alone is left out
+  CHECK(scored(run, catalogue).reason.find("at their peak") != std::string::npos);
+
+  Run sequence = run;
+  sequence.model = "llama3-8b", sequence.framework = "torchtitan", sequence.flops_convention = "torchtitan";
+  sequence.mfu.reset(), sequence.seq = 131072, sequence.global_batch = 8, sequence.tp = 8, sequence.cp = 8;
+  sequence.step_time_s = 4.1, sequence.tflops_per_gpu = 1010;
+  const auto remarked = [&](double rate) {
+    sequence.tflops_per_gpu = rate;
+    const ScoredRun out = scored(sequence, catalogue);
+    CHECK(out.step_time);
+    return std::any_of(out.remarks.begin(), out.remarks.end(),
+                       [](const std::string& remark) { return remark.find("tflops_per_gpu") != std::string::npos; });
+  };
+  CHECK_FALSE(remarked(1010));
+  CHECK(remarked(5000));
+
+  Run memory = run;
+  memory.model = "llama3-8b", memory.mfu.reset(), memory.step_time_s = 60, memory.memory_kind = "device";
+  for (const auto& [gpu, gib] : {std::pair("a100-sxm-80gb", 81.9), std::pair("a100-sxm-40gb", 40.5)}) {
+    memory.gpu = gpu, memory.peak_memory_gib = gib;
+    CHECK(scored(memory, catalogue).reason.find("peak_memory_gib") == std::string::npos);
+    memory.peak_memory_gib = 1.03 * gib;
+    CHECK(scored(memory, catalogue).reason.find("peak_memory_gib") != std::string::npos);
   }
 }

@@ -202,6 +202,7 @@ TEST_CASE("diagnose: what cannot be compared is refused") {
   std::string rate = megatron_log(10);
   for (std::size_t at = 0; (at = rate.find(": 400.0", at)) != std::string::npos;) rate.replace(at, 7, ": 4e5  ");
   refused(with_job({"diagnose", "--log", folder.write("r.log", rate)}), "prints 4e+05 TFLOP/s");
+  refused(with_job({"diagnose", "--log", folder.at("r.log")}), "--precision, --gpu and --gpus of the run");
   // nanotron counts a batch in tokens, rounded to three digits; its early releases in sequences.
   const auto nanotron = [&](const char* batch) {
     std::string text;
@@ -213,6 +214,22 @@ TEST_CASE("diagnose: what cannot be compared is refused") {
   for (const char* same : {"4.19M", "512"})
     CHECK(checks::run(with_job({"diagnose", "--log", nanotron(same)})).status == 0);
   refused(with_job({"diagnose", "--log", nanotron("2.1M")}), "sequences or tokens");
+}
+
+TEST_CASE("diagnose: a rate that counts all of attention may lie above the peak where sequences are long") {
+  const TemporaryFolder folder;
+  const auto status = [&](const char* seq, const char* rate) {
+    std::string log = megatron_log(500, 64);
+    for (std::size_t at = 0; (at = log.find(": 400.0", at)) != std::string::npos;)
+      log.replace(at, 7, fmt::format(": {}", rate));
+    return checks::run({"diagnose", "--log", folder.write("long.log", log), "--model", "8b", "--gpus", "64",
+                        "--global-batch", "64", "--seq", seq, "--framework", "megatron", "--layout",
+                        "tp8,cp4,dp2,zero1,mb1,recompute=full"})
+        .status;
+  };
+  CHECK(status("131072", "1010.0") == 0);
+  CHECK(status("131072", "1010.0e3") == 2);
+  CHECK(status("4096", "1010.0e3") == 2);
 }
 
 TEST_CASE("a diagnosed run is appended as a row that validates") {

@@ -185,13 +185,43 @@ TEST_CASE("a value keeps its unit and its meaning in what is to be written") {
       {{"estimate", "--lora", "r=8"}, "write `--task lora --lora-rank 8`"},
       {{"estimate", "--lora", "true"}, "write `--task lora`"},
       {{"estimate", "--gradient-checkpointing", "false"}, "write `--layout recompute=none`"},
-      {{"estimate", "--bf16", "false"}, "leave `--bf16` out: it is off unless it is asked for"},
+      {{"estimate", "--batch", "2k"}, "write `--global-batch 2k`"},
+      {{"estimate", "--gbs", "1g"}, "write `--global-batch '1g tokens'`"},
+      {{"estimate", "--lora", "none"}, "leave `--lora` out: it is off unless it is asked for"},
+      {{"estimate", "--offload-optimizer", "false"},
+       "leave `--offload-optimizer` out: it is off unless it is asked for"},
       {{"tp8pp4"}, "write `--layout tp8,pp4`"},
       {{"--gpus", "64", "tp8pp4"}, "write `--layout tp8,pp4`"}};
   for (const auto& one : cases) {
     CAPTURE(one.second);
     CHECK(says(helps(one.first, 1), one.second));
   }
+}
+
+TEST_CASE("a switch that is turned off is said by the word that turns it off, where it is on by itself") {
+  const char* const precision = "without `--precision` it is bf16, or fp16 on GPUs that have none";
+  const std::pair<const char*, std::string> cases[] = {
+      {"--bf16", "write what is used in its place: `--precision fp16`"},
+      {"--fp16", fmt::format("leave `--fp16` out: {}", precision)},
+      {"--fp8", fmt::format("leave `--fp8` out: {}", precision)},
+      {"--mxfp8", fmt::format("leave `--mxfp8` out: {}", precision)},
+      {"--overlap-grad-reduce", "write `--overlap none`"},
+      {"--overlap-param-gather", "write `--overlap grads+p2p`"},
+      {"--use-distributed-optimizer", "write `--layout zero0`"},
+      {"--use-megatron-fsdp", "what replicas share is said by `--layout zero0`, `zero1` or `zero2`"},
+      {"--moe-enable-deepep", "write `--dispatcher alltoall`"},
+      {"--gradient-checkpointing", "write `--layout recompute=none`"},
+      {"--no-recompute", "leave `--no-recompute` out"},
+      {"--tp-comm-overlap", "leave `--tp-comm-overlap` out: it is off unless it is asked for"}};
+  for (const auto& [flag, help] : cases)
+    for (const char* const off : {"false", "0", "off", "no", "none"}) {
+      CAPTURE(std::string(flag));
+      CAPTURE(std::string(off));
+      CHECK(says(helps({"estimate", flag, off}, 1), help));
+    }
+  for (const char* const words : {"--overlap none", "--overlap grads+p2p", "--layout zero0", "--dispatcher alltoall",
+                                  "--precision fp16", "--global-batch 2k"})
+    CHECK(parse_arguments(split_words(fmt::format("estimate {}", words))));
 }
 
 TEST_CASE("axes that are given as flags are one word of --layout") {

@@ -104,6 +104,14 @@ TEST_CASE("a format's name is no file's unless it is said to be") {
     CHECK(refused.err.find(fmt::format("--format {}", format)) != std::string::npos);
     CHECK_FALSE(fs::exists(format));
   }
+  for (const char* format : {"github", "junit", "sarif"}) {  // those of other commands
+    CAPTURE(format);
+    const Ran refused = run({"--model", "8b", "--gpus", "8", "-o", format});
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find("--format") == std::string::npos);
+    CHECK(refused.err.find("it is none of this command, which writes human, json") != std::string::npos);
+    CHECK_FALSE(fs::exists(format));
+  }
   CHECK(run({"--model", "8b", "--gpus", "8", "--output", "./json"}).status == 0);
   CHECK(run({"--model", "8b", "--gpus", "8", "--json", "--output", "csv"}).status == 0);
 }

@@ -126,6 +126,7 @@ TEST_CASE("eight ranks measure, write a profile, and plan with it") {
   }
   const Outcome planned =
       run(bench, std::string(PLAN_BINARY) + " estimate --model 8b --gpus 64 --layout tp2,zero1 --profile node.yaml");
+  CAPTURE(planned.err);
   CHECK(planned.status == 0);
   CHECK(planned.out.find("measured GEMM bf16 fp8") != std::string::npos);
   const Outcome same = run(bench, kPlan + "node.yaml --diff node.yaml");
