@@ -61,7 +61,7 @@ TEST_CASE("memory that was measured is claimed, and the step's interval stays") 
 
 TEST_CASE("a cluster's file that says `measured` claims what it states, and no rate of a preset") {
   const GpuLookup lookup = [](std::string_view name) {
-    return load_gpu(name, StoreOptions{}).map([](Found<Gpu> found) { return found.value; });
+    return load_gpu(name, StoreOptions{}).map([](const Found<Gpu>& found) { return found.value; });
   };
   const std::string file =
       "preset: cluster/1\nname: mine\ngpu: h100-sxm\ngpus_per_node: 8\ntiers:\n  - name: nvlink\n    size: 8\n"

@@ -213,11 +213,11 @@ TEST_CASE("a switch that is turned off is said by the word that turns it off, wh
       {"--gradient-checkpointing", "write `--layout recompute=none`"},
       {"--no-recompute", "leave `--no-recompute` out"},
       {"--tp-comm-overlap", "leave `--tp-comm-overlap` out: it is off unless it is asked for"}};
-  for (const auto& [flag, help] : cases)
+  for (const auto& one : cases)
     for (const char* const off : {"false", "0", "off", "no", "none"}) {
-      CAPTURE(std::string(flag));
+      CAPTURE(std::string(one.first));
       CAPTURE(std::string(off));
-      CHECK(says(helps({"estimate", flag, off}, 1), help));
+      CHECK(says(helps({"estimate", one.first, off}, 1), one.second));
     }
   for (const char* const words : {"--overlap none", "--overlap grads+p2p", "--layout zero0", "--dispatcher alltoall",
                                   "--precision fp16", "--global-batch 2k"})
