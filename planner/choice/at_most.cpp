@@ -53,9 +53,8 @@ bool unusual(const RunnableSearch& found, const Problem& asked) {
 }
 
 /// Does anything fit the GPUs for certain that some framework runs and that leaves nothing to the host?
-bool anything_on_gpus(Problem problem) {
-  problem.free_switches = static_cast<SwitchMask>(problem.free_switches & ~unsigned{kHostSwitches});
-  return ready(find_runnable(problem, {.best_alone = true, .certain = true, .if_any = true})) == Ready::Yes;
+bool anything_on_gpus(const Problem& problem) {
+  return ready(find_runnable(on_gpus(problem), {.best_alone = true, .certain = true, .if_any = true})) == Ready::Yes;
 }
 
 /// The fastest step of what find_runnable() answers, if it fits for certain and is no slower than `slowest`.
@@ -139,9 +138,10 @@ void offer_smaller(const Problem& problem, const RunnableSearch& all, FewerGpus&
   const double busy = answered ? kNearlyAsBusy * busy_gpus(problem, problem.gpus) : 0;
   const std::vector<int> busier = fewer_but_busier(problem, busy, kMostBusy);
   for (const int gpus : busier) fewer.offer(gpus);
-  if (all.result.stats.legal == 0 || unusual(all, problem) || mfu_of(all) < kHardlyBusy)
+  const bool odd = unusual(all, problem);
+  if (all.result.stats.legal == 0 || odd || mfu_of(all) < kHardlyBusy)
     for (const int gpus : fewer_with_more_replicas(problem)) fewer.offer(gpus);
-  if (unusual(all, problem))
+  if (odd)
     for (const int gpus : fewer_with_more_twos(problem)) fewer.offer(gpus);
   if (!worth_halving(fewer.best())) return;
   // Halves of what divides well run where others do not.

@@ -43,16 +43,13 @@ bool answers_better(const RunnableSearch& a, const RunnableSearch& b) {
 
 }  // namespace
 
-namespace {
-
-/// The job with all that it holds left on the GPUs. The host's time to step the optimizer has no law here, nor has what
-/// copies of activations take from the work beside them: beside layouts that do without, one that offloads would look
-/// faster than it is, if not by much.
 Problem on_gpus(const Problem& problem) {
   Problem job = problem;
   job.free_switches = static_cast<SwitchMask>(job.free_switches & ~unsigned{kHostSwitches});
   return job;
 }
+
+namespace {
 
 /// Asks each framework whose software the figures are not of, with its own, where no other one answers for certain, or
 /// only with a layout that nobody would launch.

@@ -27,6 +27,11 @@ struct RunnableSearch {
 /// Step of the first of the ranking, which must not be empty.
 [[nodiscard]] Seconds fastest_step(const RunnableSearch& found);
 
+/// The job with all that it holds left on the GPUs. The host's time to step the optimizer has no law here, nor has what
+/// copies of activations take from the work beside them: beside layouts that do without, one that offloads would look
+/// faster than it is, if not by much.
+[[nodiscard]] Problem on_gpus(const Problem& problem);
+
 /// MFU below which another framework may be much faster.
 inline constexpr double kHardlyBusy = 0.2;
 /// Does what fits for certain fill the GPUs' memory and reach less than that MFU? A framework that holds less, or the
