@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "cli/launch/launch.hpp"
+
 namespace plan {
 
 std::span<const LaunchFormat> launch_formats() { return kFormats; }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/launch/job/launch_job.hpp"
+#include "cli/launch/start/launcher.hpp"
 #include "cli/shell/launch_source.hpp"
 
 /// The front door of launch files: what reads those of any framework, and what writes them.
@@ -27,9 +28,8 @@ namespace plan {
 [[nodiscard]] Result<std::vector<LaunchFile>> write_launch(std::string_view format, const Plan& plan,
                                                            const EmitOptions& options);
 
-/// Words that `plan emit` and `--launcher` take.
+/// Words that `plan emit` takes.
 [[nodiscard]] std::vector<std::string> emit_words();
-[[nodiscard]] std::vector<std::string> launcher_words();
 
 /// What a format's own tool does otherwise than its framework: the formats of its states, meshes of kinds of GPU.
 void settle(std::string_view format, Problem& problem);

@@ -11,6 +11,7 @@
 #include "cli/launch/capture/capture.hpp"
 #include "cli/launch/formats.hpp"
 #include "cli/launch/job/format.hpp"
+#include "cli/launch/launch.hpp"
 #include "cli/launch/megatron/log.hpp"
 #include "cli/shell/shell.hpp"
 #include "formulas/keep_errors.hpp"

@@ -27,6 +27,9 @@ struct LaunchCommand {
   std::string stem = "run";  ///< file name without its suffix
 };
 
+/// Words that `--launcher` takes.
+[[nodiscard]] std::vector<std::string> launcher_words();
+
 /// The files of `options.launcher` that start the command on every node of the plan's cluster.
 [[nodiscard]] Result<std::vector<LaunchFile>> write_launcher(const LaunchCommand& command, const Plan& plan,
                                                              const EmitOptions& options);
