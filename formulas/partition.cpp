@@ -53,11 +53,14 @@ double smallest_limit(const PartitionCost& cost, const std::vector<double>& sums
 }
 
 /// Layers of each rank if all layers cost the same: each layer goes where the sum stays lowest, ties to
-/// the back. The ranks between the ends cost the same, so they fill level by level from the back.
-std::vector<int> balanced_counts(int layers, double each, double first, double last, int pp, bool v_shaped) {
+/// the back. The ranks between the ends cost the same, so they fill level by level from the back. `vp`: each rank
+/// starts with a layer for each of its chunks between the model's ends; 0 starts with none.
+std::vector<int> balanced_counts(int layers, double each, double first, double last, int pp, int vp, bool v_shaped) {
   if (pp == 1) return {layers};
   const int middle = pp - 2;
-  int front = 0, back = 0, level = 0, raised = 0;  // of the middle ranks, the last `raised` hold level + 1
+  int level = vp, raised = 0;  // of the middle ranks, the last `raised` hold level + 1
+  int front = vp == 0 ? 0 : vp - (v_shaped ? 2 : 1), back = vp == 0 || v_shaped ? vp : vp - 1;
+  layers -= front + back + middle * level;
   const double front_end = first + (v_shaped ? last : 0), back_end = v_shaped ? 0 : last;
   for (int layer = 0; layer < layers; ++layer) {
     const double at_front = front_end + (front + 1) * each, at_back = back_end + (back + 1) * each;
@@ -217,13 +220,14 @@ std::vector<int> partition_layers(const PartitionCost& cost, int chunks) {
   return split;
 }
 
-std::vector<int> partition_interleaved(const PartitionCost& cost, int pp, int vp, bool v_shaped) {
+std::vector<int> partition_interleaved(const PartitionCost& cost, int pp, int vp, bool v_shaped, bool none_empty) {
   const int layers = static_cast<int>(cost.layers.size());
   const bool equal =
       std::adjacent_find(cost.layers.begin(), cost.layers.end(), std::not_equal_to<>()) == cost.layers.end();
   const double mean = layers > 0 ? std::accumulate(cost.layers.begin(), cost.layers.end(), 0.0) / layers : 0;
+  const int least = none_empty && layers >= pp * vp - 2 ? vp : 0;
   std::vector<int> split =
-      spread(balanced_counts(layers, mean, cost.embedding, cost.head, pp, v_shaped), pp, vp, v_shaped);
+      spread(balanced_counts(layers, mean, cost.embedding, cost.head, pp, least, v_shaped), pp, vp, v_shaped);
   if (equal) return split;
   Mover mover(cost, pp, pp * vp, v_shaped);
   while (mover.improve(split, v_shaped)) {}  // each step is strictly better: this ends

@@ -21,8 +21,10 @@ struct PartitionCost {
 /// Layers of each of pp * vp chunks, in model order, where rank r runs chunks r, r + pp, r + 2 pp, ...
 /// (`v_shaped`: r and 2 pp - 1 - r). What binds a rank is the sum of its chunks, so that sum is balanced,
 /// then spread evenly over its chunks. Optimal for equal layers; for unequal ones the balanced counts are
-/// improved by moving single layers until no move off the costliest rank helps.
-[[nodiscard]] std::vector<int> partition_interleaved(const PartitionCost& cost, int pp, int vp, bool v_shaped = false);
+/// improved by moving single layers until no move off the costliest rank helps. Beside a heavy head chunks of the last
+/// rank may hold no layer; with `none_empty` only the two ends may, as long as there are enough layers.
+[[nodiscard]] std::vector<int> partition_interleaved(const PartitionCost& cost, int pp, int vp, bool v_shaped = false,
+                                                     bool none_empty = false);
 
 /// Cost of each of `pp` ranks under a split into chunks.
 [[nodiscard]] std::vector<double> rank_costs(const PartitionCost& cost, std::span<const int> chunk_layers, int pp,

@@ -26,7 +26,8 @@ double work(const LayerCost& cost) {
 }
 
 std::vector<int> balanced_chunks(const Problem& problem, const CostModel& costs, const Layout& layout) {
-  if (framework_row(problem.framework).ends_outside)
+  const FrameworkRow& framework = framework_row(problem.framework);
+  if (framework.ends_outside)
     return std::vector<int>(static_cast<std::size_t>(layout.pp) * layout.vp,
                             problem.model.depth() / layout.pp / layout.vp);
   if (plain_stages_only(problem)) {
@@ -38,7 +39,7 @@ std::vector<int> balanced_chunks(const Problem& problem, const CostModel& costs,
   for (const int kind : problem.model.layers) layer_costs.push_back(work(costs.layer(kind)));
   const PartitionCost cost{layer_costs, work(costs.embedding()), work(costs.head())};
   if (layout.vp == 1) return partition_layers(cost, layout.pp);
-  return partition_interleaved(cost, layout.pp, layout.vp, v_shaped(layout.schedule));
+  return partition_interleaved(cost, layout.pp, layout.vp, v_shaped(layout.schedule), !framework.empty_chunks);
 }
 
 /// Ranks that run chunk `chunk`; two under DualPipe, whose directions meet in the middle.

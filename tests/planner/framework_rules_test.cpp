@@ -6,6 +6,8 @@
 
 #include "oracle/random_layout.hpp"
 #include "oracle/random_problem.hpp"
+#include "planner/cost/cost.hpp"
+#include "planner/estimate/stages.hpp"
 #include "planner/problem/spelled_out.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/rules/rules.hpp"
@@ -283,6 +285,29 @@ TEST_CASE("a shard group of all ranks is legal wherever no word for it is") {
       }
     }
   CHECK(legal > oracle::at_least(500));
+}
+
+TEST_CASE("layers that the planner places are layers that the framework takes") {
+  std::mt19937 random(15);
+  int placed = 0;
+  for (const FrameworkRow& row : frameworks())
+    for (int round = 0; round < oracle::rounds(30); ++round) {
+      Problem problem = oracle::random_problem(random, 16);
+      problem.framework = row.framework, problem.fixed = {};
+      problem.model.vocab *= 1 + static_cast<std::int64_t>(random() % 40);  // a head as heavy as several layers
+      Tally tally;
+      for (const Family& family : enumerate_families(problem, tally)) {
+        Layout layout = family.layout;
+        if (layout.pp == 1 || broken_rule(problem, layout) >= 0) continue;
+        layout.chunk_layers = plan_stages(problem, CostModel(problem, split_of(layout)), layout).chunk_layers;
+        CAPTURE(row.name);
+        CAPTURE(layout.pp);
+        CAPTURE(layout.vp);
+        CHECK(broken(problem, layout) == "");
+        ++placed;
+      }
+    }
+  CHECK(placed > oracle::at_least(500));
 }
 
 TEST_CASE("what means nothing beside the other axes breaks no rule of a framework, and mends none") {

@@ -99,16 +99,18 @@ TEST_CASE(
   }
 }
 
-double brute_force_ranks(const PartitionCost& cost, std::vector<int>& split, int chunk, int left, int pp, bool v) {
+/// `least`: layers of every chunk between the ends.
+double brute_force_ranks(const PartitionCost& cost, std::vector<int>& split, int chunk, int left, int pp, bool v,
+                         int least = 0) {
   if (chunk + 1 == static_cast<int>(split.size())) {
     split[chunk] = left;
     const std::vector<double> ranks = rank_costs(cost, split, pp, v);
     return *std::max_element(ranks.begin(), ranks.end());
   }
   double best = 1e300;
-  for (int take = 0; take <= left; ++take) {
+  for (int take = chunk > 0 ? least : 0; take <= left; ++take) {
     split[chunk] = take;
-    best = std::min(best, brute_force_ranks(cost, split, chunk + 1, left - take, pp, v));
+    best = std::min(best, brute_force_ranks(cost, split, chunk + 1, left - take, pp, v, least));
   }
   return best;
 }
@@ -136,6 +138,29 @@ TEST_CASE("chunks of a rank balance in sum") {
     // Unequal layers: never worse than the best by more than one of them.
     CHECK(ours <= best + std::max(one, other) + 1e-9);
   }
+}
+
+TEST_CASE("only the ends are empty where that is asked, and no such split balances better") {
+  std::mt19937 random(17);
+  std::uniform_real_distribution<double> costs(0.5, 1.5);
+  int moved = 0;
+  for (int round = 0; round < 120; ++round) {
+    const int pp = 2 + static_cast<int>(random() % 2), vp = 2 + static_cast<int>(random() % 2);
+    const bool v = vp == 2 && round % 2;
+    const int layers = pp * vp - 2 + static_cast<int>(random() % 3);
+    const std::vector<double> each(static_cast<std::size_t>(layers), costs(random));
+    const PartitionCost cost{each, 0.1, 4 * costs(random)};  // a head as heavy as some layers
+    const std::vector<int> split = partition_interleaved(cost, pp, vp, v, true);
+    CAPTURE(round);
+    CHECK(std::accumulate(split.begin(), split.end(), 0) == layers);
+    CHECK(std::find(split.begin() + 1, split.end() - 1, 0) == split.end() - 1);
+    const std::vector<double> ranks = rank_costs(cost, split, pp, v);
+    std::vector<int> scratch(split.size(), 0);
+    CHECK(*std::max_element(ranks.begin(), ranks.end()) ==
+          Approx(brute_force_ranks(cost, scratch, 0, layers, pp, v, 1)).epsilon(1e-9));
+    moved += split == partition_interleaved(cost, pp, vp, v) ? 0 : 1;
+  }
+  CHECK(moved > 20);
 }
 
 TEST_CASE("no layer's worth of count moved off a chunk of the costliest rank makes the costliest cheaper") {
