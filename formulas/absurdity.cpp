@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdio>
 
-#include "formulas/layer_weights.hpp"
+#include "formulas/layer_rows.hpp"
 
 namespace plan {
 

@@ -106,24 +106,6 @@ V checkpoint(const RankSizes<V>& n) {
 
 }  // namespace
 
-double rank_tokens(const Training& training, const Layout& layout) {
-  return static_cast<double>(training.seq) * layout.micro_batch / layout.cp;
-}
-
-RealBytes gemm_input_bytes(Precision precision) {
-  switch (precision) {
-    case Precision::Fp32: return RealBytes(4);
-    case Precision::Fp16:
-    case Precision::Bf16: return RealBytes(2);
-    case Precision::Fp8Delayed:
-    case Precision::Fp8Tensorwise: return RealBytes(1);
-    case Precision::Fp8Blockwise: return RealBytes(1 + 4.0 / 128);  // one fp32 scale for 1 x 128
-    case Precision::Mxfp8: return RealBytes(33.0 / 32);             // one byte of scale for 32
-    case Precision::Nvfp4: return RealBytes(0.5 + 1.0 / 16);        // one byte of scale for 16
-  }
-  return RealBytes(2);
-}
-
 LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training& training, const Layout& layout) {
   return ledger_without(0, model, layer, training, layout);
 }

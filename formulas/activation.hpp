@@ -1,9 +1,9 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
+#include "formulas/layer_ledger.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
 #include "formulas/real_bytes.hpp"
@@ -13,55 +13,6 @@
 
 namespace plan {
 
-/// Tokens that one rank works on per micro-batch, before tensor parallelism splits them: b s / c.
-[[nodiscard]] double rank_tokens(const Training& training, const Layout& layout);
-
-/// What recomputation may do with a tensor that a layer keeps: one value for all that a module drops together
-/// (plan-formulas(7) D1-D4).
-enum class Fate : std::uint8_t {
-  MixerInput,        ///< residual stream into the mixer's norm
-  MixerNorm,         ///< that norm's output, the input of its first GEMM
-  Mixer,             ///< q, k, v, latents, scan states, input of the output projection
-  LatentUp,          ///< of MLA: what the up-projections and RoPE make (mla_up_proj)
-  Core,              ///< softmax statistics, or the s*s tensors without flash (core_attn)
-  FfnInput,          ///< residual stream into the FFN's norm
-  FfnNorm,           ///< that norm's output
-  Mlp,               ///< dense FFN: the activation's input (mlp)
-  MlpActivation,     ///< dense FFN: the activation's output (mlp, mlp_act)
-  Router,            ///< logits and probabilities
-  Routed,            ///< permuted tokens and activation inputs of the experts (moe)
-  RoutedActivation,  ///< activation outputs of the experts (moe, moe_act)
-  RoutedOutput,      ///< copies of the experts' outputs (older dispatchers)
-  Shared,            ///< shared experts (moe, shared_experts)
-  Statistics,        ///< one or two numbers a token and norm
-  Masks,             ///< residual dropout
-};
-inline constexpr std::size_t kFates = 16;
-
-/// Bytes that one layer keeps on one rank from its forward to its backward pass, per micro-batch, by their fate.
-class LayerLedger {
- public:
-  RealBytes& operator[](Fate fate) { return bytes_[static_cast<std::size_t>(fate)]; }
-  RealBytes operator[](Fate fate) const { return bytes_[static_cast<std::size_t>(fate)]; }
-  /// Everything that backward of the FFN frees before backward of the mixer starts.
-  RealBytes ffn() const { return sum(Fate::FfnInput, Fate::Shared); }
-  RealBytes total() const { return sum(Fate::MixerInput, Fate::Masks); }
-  /// All of it `times` over: from a token to the tokens of a micro-batch.
-  void scale(double times) {
-    for (RealBytes& bytes : bytes_) bytes = bytes * times;
-  }
-  bool operator==(const LayerLedger&) const = default;
-
- private:
-  RealBytes sum(Fate first, Fate last) const {
-    RealBytes bytes;
-    for (auto fate = static_cast<std::size_t>(first); fate <= static_cast<std::size_t>(last); ++fate)
-      bytes += bytes_[fate];
-    return bytes;
-  }
-  std::array<RealBytes, kFates> bytes_{};
-};
-
 /// The ledger of one layer under the layout's tp, cp, ep, etp, micro_batch and sequence parallelism.
 ///
 /// Assumes dropout masks of one byte, RoPE and residual additions that save nothing. Fused norms keep no copy of the
@@ -70,10 +21,6 @@ class LayerLedger {
 /// and MoE; Mamba-2 and DeltaNet derived from the arguments that their kernels save.
 [[nodiscard]] LayerLedger layer_ledger(const Model& model, const Layer& layer, const Training& training,
                                        const Layout& layout);
-
-/// Fates as a set: bit i is the i-th.
-using Fates = std::uint32_t;
-[[nodiscard]] constexpr Fates bit_of(Fate fate) { return Fates{1} << static_cast<unsigned>(fate); }
 
 /// Fates whose tensors recomputing `modules` (RecomputeModule bits) drops. `fused_norms`: the norm's output is rebuilt
 /// with the GEMM that it is fused into, that of the dense FFN with its `mlp`, where there is one.
@@ -112,18 +59,6 @@ using Fates = std::uint32_t;
 
 /// Bytes left when the whole layer is rebuilt from its input: 2 N h, split by sequence parallelism.
 [[nodiscard]] RealBytes layer_checkpoint(const Model& model, const Training& training, const Layout& layout);
-
-/// Bytes of one element of a tensor that is kept only as the input of a GEMM: in the format that the GEMM reads.
-[[nodiscard]] RealBytes gemm_input_bytes(Precision precision);
-
-/// One tensor of a layer's ledger with its equation: bytes of a micro-batch on the rank.
-struct KeptTensor {
-  Fate fate;
-  std::uint16_t offload;  ///< OffloadModule bit that sends it to host memory; 0 = none
-  const char* name;       ///< its letters within the layer
-  const char* what;
-  Traced bytes;
-};
 
 // The laws above with a report: each computes what its namesake does, by the same lines.
 

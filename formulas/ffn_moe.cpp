@@ -110,7 +110,6 @@ void keep(Keeper<V>& out, const LayerSizes<V>& n) {
   keep_shared(out, n);
 }
 
-constexpr auto kRequired = ShapeField::Need::Required;
 constexpr double kMostExperts = 1e5;
 constexpr ShapeField kFields[] = {
     {"experts", [](Layer& l) -> std::int64_t& { return l.moe.experts; }, 1, kMostExperts, kRequired},

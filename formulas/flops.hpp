@@ -6,18 +6,13 @@
 #include "formulas/formula.hpp"
 #include "formulas/layer_weights.hpp"
 #include "formulas/layout.hpp"
+#include "formulas/mask.hpp"
 #include "formulas/model.hpp"
 #include "formulas/traced.hpp"
 #include "formulas/training.hpp"
 #include "formulas/units.hpp"
 
 namespace plan {
-
-/// How many keys a query is charged for.
-enum class Mask : std::uint8_t {
-  Causal,  ///< s/2, what a causal kernel executes (Megatron, DeepSeek)
-  Full,    ///< s, the convention of PaLM and torchtitan
-};
 
 /// What counts as useful work (plan-formulas(7) B2). Papers mix these; always say which.
 enum class FlopsConvention : std::uint8_t {
@@ -46,16 +41,6 @@ inline constexpr FlopsNote kFlopsConventions[] = {
     {FlopsConvention::DeepSeekCausal, "deepseek_causal", "no router, no prediction modules, causal attention"},
     {FlopsConvention::DeepSeekFull, "deepseek_full", "no router, no prediction modules, full attention"},
 };
-
-/// Keys that an average query attends to, for sequences of `seq` tokens and a window (0 = none).
-///
-///   shape    causal: s/2, or w - w^2/(2s) under a window w < s; full: min(s, w)
-///   assumes  the continuous limit; exact sums add half a token
-///   source   plan-formulas(7) B1
-[[nodiscard]] constexpr double attended_tokens(double seq, double window, Mask mask) {
-  const double reach = window > 0 && window < seq ? window : seq;
-  return mask == Mask::Full ? reach : reach - reach * reach / (2 * seq);
-}
 
 /// Forward FLOPs of one layer for one token, by what the axes split and recomputation repeats.
 /// Training costs three times as much: backward is twice the forward.

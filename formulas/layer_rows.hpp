@@ -7,10 +7,10 @@
 #include <type_traits>
 #include <variant>
 
-#include "formulas/flops.hpp"
 #include "formulas/layer_operators.hpp"
 #include "formulas/layer_weights.hpp"
 #include "formulas/layout.hpp"
+#include "formulas/mask.hpp"
 #include "formulas/model.hpp"
 #include "formulas/traced.hpp"
 
@@ -132,6 +132,9 @@ struct FfnRow {
 [[nodiscard]] inline const MixerRow& mixer_row(Mixer mixer) { return *kMixerRows[static_cast<std::size_t>(mixer)]; }
 [[nodiscard]] inline const FfnRow& ffn_row(Ffn ffn) { return *kFfnRows[static_cast<std::size_t>(ffn)]; }
 [[nodiscard]] inline MixerCore core_of(const Layer& layer) { return mixer_row(layer.mixer).core; }
+
+/// All weights of a layer in whole elements, before any rank takes its share; norms around mixer and feed-forward last.
+[[nodiscard]] LayerWeights layer_weights(const Model& model, const Layer& layer);
 
 /// Keys that an average query sees, under a window or the top-k of sparse attention (0 = none).
 template <class V>

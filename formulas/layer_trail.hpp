@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "formulas/activation.hpp"
 #include "formulas/bf16_layers.hpp"
+#include "formulas/layer_ledger.hpp"
+#include "formulas/layer_weights.hpp"
+#include "formulas/model.hpp"
+#include "formulas/quantising.hpp"
 
 /// The inside of a layer: each mixer and each FFN tells, in a file of its own, which tensors it keeps, once for all who
 /// ask (layer_rows.hpp). V is double or Traced (traced.hpp).
@@ -126,12 +129,6 @@ template <class V>
 V routed_width(const LayerSizes<V>& n) {
   const MoeShape& shape = n.layer.moe;
   return symbol<V>("d", shape.latent > 0 ? shape.latent : n.model.hidden, "width that experts see", "model");
-}
-
-/// Width on one rank of heads that several query heads share: they are copied when there are fewer than tensor ranks.
-template <class V>
-V shared_heads_on_rank(const V& heads, const V& width, const V& t) {
-  return larger(heads, t) * width / t;
 }
 
 /// Width of the keys, and of the values, on one rank.

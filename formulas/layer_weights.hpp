@@ -5,10 +5,17 @@
 #include <cstdint>
 
 #include "formulas/model.hpp"
+#include "formulas/traced.hpp"
 
 /// The weights of a layer, one by one: what parameters, FLOPs of matrix products, adapters, distinct shapes and their
 /// explanation are all sums over. Each mixer and FFN lists its own (mixer_attention.cpp, ffn_moe.cpp, ...).
 namespace plan {
+
+/// Width on one rank of heads that several query heads share: they are copied when there are fewer than tensor ranks.
+template <class V>
+V shared_heads_on_rank(const V& heads, const V& width, const V& t) {
+  return larger(heads, t) * width / t;
+}
 
 /// Which axis splits a weight.
 enum class Spread : std::uint8_t {
@@ -63,9 +70,6 @@ class LayerWeights {
   std::array<Weight, 24> weights_{};  // latent attention with an indexer and experts have 22
   std::size_t size_ = 0;
 };
-
-/// All weights of a layer in whole elements, before any rank takes its share; norms around mixer and feed-forward last.
-[[nodiscard]] LayerWeights layer_weights(const Model& model, const Layer& layer);
 
 // One mixer or FFN each; `h` is the hidden width.
 

@@ -30,7 +30,6 @@ void add_attention_weights(LayerWeights& out, std::int64_t h, const AttentionSha
   if (shape.qk_norm == QkNorm::Full)
     out.add({.what = "norms of queries and keys", .spread = Spread::Whole, .out = q + shape.kv()});
 }
-namespace {}  // namespace
 
 bool keeps_output_twice(const Training& training, const Layout& layout) {
   const bool reordered = layout.cp > 1 && layout.cp_kind != CpKind::Ring;

@@ -101,7 +101,6 @@ void compute(LayerOperators& out, const LayerOnRank& on) {
   out.messages(on.hidden, on.hidden, in);
 }
 
-constexpr auto kRequired = ShapeField::Need::Required;
 constexpr ShapeField kFields[] = {
     {"key_heads", [](Layer& l) -> std::int64_t& { return l.delta.key_heads; }, 1, kMostHeads, kRequired},
     {"value_heads", [](Layer& l) -> std::int64_t& { return l.delta.value_heads; }, 1, kMostHeads, kRequired},

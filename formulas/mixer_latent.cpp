@@ -141,7 +141,6 @@ void compute(LayerOperators& out, const LayerOnRank& on) {
 
 LatentShape& shape_of(Layer& layer) { return layer.latent; }
 
-constexpr auto kRequired = ShapeField::Need::Required;
 constexpr ShapeField kFields[] = {
     {"heads", [](Layer& l) -> std::int64_t& { return shape_of(l).heads; }, 1, kMostHeads, kRequired},
     {"q_rank", [](Layer& l) -> std::int64_t& { return shape_of(l).q_rank; }, 0, kMostRank},

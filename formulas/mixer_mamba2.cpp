@@ -99,7 +99,6 @@ void compute(LayerOperators& out, const LayerOnRank& on) {
   out.messages(on.hidden, on.hidden, in);
 }
 
-constexpr auto kRequired = ShapeField::Need::Required;
 constexpr ShapeField kFields[] = {
     {"heads", [](Layer& l) -> std::int64_t& { return l.mamba.heads; }, 1, kMostHeads, kRequired},
     {"head_dim", [](Layer& l) -> std::int64_t& { return l.mamba.head_dim; }, 1, kMostHeads, kRequired},

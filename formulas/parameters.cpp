@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "formulas/layer_weights.hpp"
+#include "formulas/layer_rows.hpp"
 
 namespace plan {
 namespace {

@@ -5,6 +5,8 @@
 /// What the rows of all mixers and feed-forwards with a shape say in the same way.
 namespace plan {
 
+inline constexpr auto kRequired = ShapeField::Need::Required;
+
 /// The part whose `Kind` a layer's member `Chosen` names and whose shape is its member `Shape`.
 template <auto Chosen, auto Kind, auto Shape, auto Weights>
 constexpr LayerPartRow part_row(std::string_view name, std::span<const ShapeField> fields,

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <span>
 
-#include "formulas/schedule.hpp"
+#include "formulas/hops.hpp"
+#include "formulas/pipeline.hpp"
 
 /// Paths through pipelines whose backward stays in one piece; formulas/schedule.cpp asks for them.
 namespace plan::pipeline {

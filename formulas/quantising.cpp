@@ -6,8 +6,6 @@
 // tests/formulas/quantising_test.cpp.
 #include "formulas/quantising.hpp"
 
-#include "formulas/activation.hpp"
-
 namespace plan {
 namespace {
 
@@ -17,6 +15,20 @@ bool scales_tensors(Precision precision) {
 }
 
 }  // namespace
+
+RealBytes gemm_input_bytes(Precision precision) {
+  switch (precision) {
+    case Precision::Fp32: return RealBytes(4);
+    case Precision::Fp16:
+    case Precision::Bf16: return RealBytes(2);
+    case Precision::Fp8Delayed:
+    case Precision::Fp8Tensorwise: return RealBytes(1);
+    case Precision::Fp8Blockwise: return RealBytes(1 + 4.0 / 128);  // one fp32 scale for 1 x 128
+    case Precision::Mxfp8: return RealBytes(33.0 / 32);             // one byte of scale for 32
+    case Precision::Nvfp4: return RealBytes(0.5 + 1.0 / 16);        // one byte of scale for 16
+  }
+  return RealBytes(2);
+}
 
 RealBytes quantising_bytes(const Training& training, GpuGeneration generation, bool weight_gradient) {
   constexpr double kRead = 2;

@@ -6,6 +6,9 @@
 
 namespace plan {
 
+/// Bytes of one element of a tensor that is kept only as the input of a GEMM: in the format that the GEMM reads.
+[[nodiscard]] RealBytes gemm_input_bytes(Precision precision);
+
 /// Bytes that are read and written for each element of an activation or of its gradient before GEMMs read it in fp8 or
 /// fp4; 0 in wider formats. `weight_gradient`: a GEMM along the tokens reads it as well, which needs it column-wise.
 [[nodiscard]] RealBytes quantising_bytes(const Training& training, GpuGeneration generation, bool weight_gradient);

@@ -2,6 +2,7 @@
 // `plan explain`: V is double or Traced. Tested by tests/formulas/transient_test.cpp, tests/planner/simumax_test.cpp.
 #include "formulas/transient.hpp"
 
+#include "formulas/activation.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/layer_trail.hpp"
 #include "formulas/parameters.hpp"
@@ -239,6 +240,20 @@ Traced traced_embedding(const Model& model, const Training& training, const Layo
 
 RealBytes stale_gradient(const Model& model, const Training& training, const Layout& layout) {
   return layer_checkpoint(model, training, layout);
+}
+
+LinearShapes linear_shapes(const Model& model, const Layer& layer, const Layout& layout) {
+  LinearShapes out;
+  for (const Weight& w : layer_weights(model, layer)) {
+    if (!w.matrix() || !w.linear) continue;
+    const double rows = w.rows_on_rank(layout.tp, layout.etp);
+    const double count = w.expert() ? static_cast<double>(layer.moe.experts) / layout.ep : 1.0;
+    if (w.joined)
+      out.shapes[static_cast<std::size_t>(out.size - 1)].rows += rows;
+    else
+      out.add({rows, w.columns_on_rank(layout.tp, layout.etp), count, w.expert()});
+  }
+  return out;
 }
 
 }  // namespace plan

@@ -6,6 +6,7 @@
 
 #include "cli/explain/parts.hpp"
 #include "cli/explain/terms.hpp"
+#include "formulas/layer_rows.hpp"
 #include "formulas/parameters.hpp"
 #include "formulas/states.hpp"
 

@@ -8,6 +8,7 @@
 
 #include "formulas/activation.hpp"
 #include "formulas/bf16_layers.hpp"
+#include "formulas/layer_rows.hpp"
 #include "formulas/parameters.hpp"
 #include "formulas/transient.hpp"
 #include "planner/rules/frameworks.hpp"

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "formulas/nccl_buffers.hpp"
+#include "formulas/quantising.hpp"
 #include "formulas/transient.hpp"
 #include "planner/memory/memory.hpp"
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "formulas/flops.hpp"
 #include "formulas/layer_operators.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/layer_weights.hpp"
