@@ -14,7 +14,6 @@
 #include "cli/launch/start/upkeep.hpp"
 #include "cli/report/json.hpp"
 #include "cli/request/choice_words.hpp"
-#include "cli/request/options.hpp"
 #include "cli/request/pool_words.hpp"
 #include "cli/request/releases.hpp"
 #include "cli/request/resolve.hpp"

@@ -13,7 +13,6 @@
 #include "cli/report/explanation_html.hpp"
 #include "cli/report/json.hpp"
 #include "cli/report/page.hpp"
-#include "cli/request/flag_words.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/diagnostic.hpp"

@@ -9,7 +9,6 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/explain/explanation.hpp"
-#include "cli/request/flag_words.hpp"
 #include "cli/request/formula_lookup.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"

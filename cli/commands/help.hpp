@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "cli/request/command_table.hpp"
+#include "cli/request/option_table.hpp"
 #include "cli/terminal/terminal.hpp"
 
 namespace plan {

@@ -7,12 +7,12 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/report/json.hpp"
-#include "cli/request/flag_words.hpp"
 #include "cli/request/formula_lookup.hpp"
 #include "cli/request/gpu_words.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"
+#include "cli/terminal/words.hpp"
 #include "formulas/parameters.hpp"
 #include "presets/quantity.hpp"
 #include "presets/reader.hpp"

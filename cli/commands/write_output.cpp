@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cli/request/choice_words.hpp"
 #include "cli/request/command_table.hpp"
-#include "cli/request/options.hpp"
 #include "cli/request/resolve.hpp"
 
 namespace plan {

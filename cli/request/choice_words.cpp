@@ -2,11 +2,15 @@
 // person who writes them looks for. Tested by tests/cli/choice_words_test.cpp.
 #include "cli/request/choice_words.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
-#include "cli/request/flag_words.hpp"
+#include "cli/request/option_table.hpp"
 #include "cli/terminal/words.hpp"
+#include "planner/rules/frameworks.hpp"
+#include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
@@ -190,6 +194,34 @@ std::string usual_choice(std::string_view flag, std::string_view word) {
   std::string bare = bare_format(known);
   const Alias* alias = row_of(kAliases, flag, bare);
   return alias != nullptr ? std::string(alias->meant) : bare;
+}
+
+namespace {
+
+Error unknown_choice(const Option& option, const std::string& word, const std::vector<std::string>& choices) {
+  const std::string noun(option.flag.substr(2));
+  Error error{"unknown_" + noun, fmt::format("unknown {} `{}`", noun, word), {}, {}};
+  if (std::string hint = hint_for(option.flag, word); !hint.empty())
+    error.help.push_back(std::move(hint));
+  else
+    suggest(error, word, choices);
+  error.help.push_back(fmt::format("`{}` takes {}", option.flag, fmt::join(choices, ", ")));
+  return error;
+}
+
+}  // namespace
+
+Result<std::string> read_choice(std::string_view flag, std::string_view word) {
+  const Option* option = find_option(flag);
+  if (option == nullptr || option->words == nullptr) return std::string(word);
+  const std::vector<std::string> choices = option->words();
+  if (std::find(choices.begin(), choices.end(), word) != choices.end()) return std::string(word);
+  const std::string known = usual_choice(flag, word);
+  if (flag == "--framework")
+    if (const auto framework = framework_called(known)) return std::string(framework_row(*framework).name);
+  if (std::find(choices.begin(), choices.end(), known) == choices.end())
+    return fail(unknown_choice(*option, std::string(word), choices));
+  return known;
 }
 
 }  // namespace plan

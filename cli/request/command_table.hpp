@@ -3,9 +3,29 @@
 #include <cstdint>
 #include <string_view>
 
-#include "cli/request/options.hpp"
-
 namespace plan {
+
+/// Verbs as bits, so that one row says who takes a flag.
+enum VerbBit : std::uint16_t {
+  kForPlan = 1,
+  kForEstimate = 2,
+  kForExplain = 4,
+  kForFormula = 8,
+  kForList = 16,
+  kForShow = 32,
+  kForValidate = 64,
+  kForCalibrate = 128,
+  kForEmit = 256,
+  kForCapture = 512,
+  kForCheck = 1024,
+  kForProbe = 2048,
+  kForCompare = 4096,
+  kForSweep = 8192,
+  kForDiagnose = 16384,
+  kForNext = 32768,
+  kForProblem = kForPlan | kForEstimate | kForExplain | kForEmit | kForCompare | kForSweep | kForDiagnose | kForNext,
+  kForAll = 0xffff,
+};
 
 /// A verb of the command line: its help, its manual and its completions come from this row.
 struct Command {

@@ -9,9 +9,10 @@
 #include <span>
 #include <utility>
 
+#include "cli/request/choice_words.hpp"
 #include "cli/request/gpu_words.hpp"
-#include "cli/request/layout_flag.hpp"
-#include "cli/request/options.hpp"
+#include "cli/request/layout_items.hpp"
+#include "cli/request/layout_spacing.hpp"
 #include "cli/request/said_flags.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
@@ -239,6 +240,9 @@ std::string_view axis_of(std::string_view word) {
   return word;
 }
 
+/// Whether a word is an item is all that is asked of it.
+Error no_axis(std::string_view, const std::string&, const std::string&) { return {}; }
+
 /// An item of --layout that its reader takes; nothing if there is none of that axis and value. Lists of layers and of
 /// stages are never meant by a number: `--layers 80` is the model's depth.
 std::optional<std::string> layout_item(std::string_view axis, std::string_view value) {
@@ -251,23 +255,10 @@ std::optional<std::string> layout_item(std::string_view axis, std::string_view v
   if (axis == "ulysses" && read_count("", value, 1, kMostRanks)) return ulysses_item(value);
   const bool number = value.find_first_not_of("0123456789") == std::string_view::npos;
   std::string item = fmt::format("{}{}{}", axis, number ? "" : "=", value);
-  return read_layout(item) ? std::optional(std::move(item)) : std::nullopt;
+  return read_items(without_blanks(item), no_axis) ? std::optional(std::move(item)) : std::nullopt;
 }
 
 }  // namespace
-
-std::string folded(std::string_view word) {
-  std::string out = lowered(std::string(word));
-  std::replace(out.begin(), out.end(), '_', '-');
-  return out;
-}
-
-bool same_noun(std::string_view a, std::string_view b) {
-  const auto singular = [](std::string_view word) {
-    return word.ends_with('s') ? word.substr(0, word.size() - 1) : word;
-  };
-  return singular(a) == singular(b);
-}
 
 std::optional<MeantFlag> meant_flag(std::string_view name, std::string_view value) {
   const std::string word = folded(name);

@@ -47,10 +47,4 @@ struct MeantFlag {
 /// The same, and axes under any of their names: `tensor-parallel-size` with 8 is `--layout tp8`.
 [[nodiscard]] std::optional<MeantFlag> meant_flag_or_axis(std::string_view name, std::string_view value);
 
-/// A word as tables have it: `Megatron_LM` is `megatron-lm`.
-[[nodiscard]] std::string folded(std::string_view word);
-
-/// Whether two folded nouns are the same but for their number: `model` and `models`.
-[[nodiscard]] bool same_noun(std::string_view a, std::string_view b);
-
 }  // namespace plan

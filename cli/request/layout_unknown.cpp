@@ -1,4 +1,4 @@
-// What is said of a word of --layout that is no axis, or no value of one. Tested by tests/cli/layout_flag_test.cpp.
+// What is said of a word of --layout that is no axis. Tested by tests/cli/layout_flag_test.cpp.
 #include "cli/request/layout_unknown.hpp"
 
 #include <fmt/format.h>
@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/request/choice_words.hpp"
 #include "cli/request/flag_words.hpp"
-#include "cli/request/options.hpp"
+#include "cli/request/option_table.hpp"
+#include "cli/terminal/words.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/suggest.hpp"
 
@@ -32,32 +34,6 @@ bool takes(const Option& option, const std::string& value) {
 }
 
 }  // namespace
-
-tl::unexpected<Errors> unknown_layout_word(std::string_view axis, std::string_view word,
-                                           const std::vector<std::string>& known) {
-  struct Hint {
-    std::string_view axis, word, meant;
-  };
-  constexpr Hint kHints[] = {{"schedule", "zero-bubble", "zb-h1"}, {"schedule", "zb", "zb-h1"},
-                             {"schedule", "zbv", "zb-v"},          {"schedule", "1f1b-interleaved", "interleaved"},
-                             {"schedule", "vpp", "interleaved"},   {"schedule", "dfs", "interleaved"},
-                             {"schedule", "bfs", "breadth-first"}, {"schedule", "loopedbfs", "breadth-first"},
-                             {"schedule", "afab", "gpipe"},        {"schedule", "zbvzerobubble", "zb-v"},
-                             {"recompute", "yes", "full"},         {"recompute", "on", "full"},
-                             {"recompute", "true", "full"},        {"recompute", "all", "full"},
-                             {"recompute", "no", "none"},          {"recompute", "off", "none"},
-                             {"recompute", "false", "none"},       {"recompute", "attention", "core_attn"},
-                             {"recompute", "attn", "core_attn"}};
-  Error error{"unknown_" + std::string(axis), fmt::format("unknown {} `{}` in `--layout`", axis, word), {}, {}};
-  const auto* hint = std::find_if(std::begin(kHints), std::end(kHints),
-                                  [&](const Hint& row) { return row.axis == axis && row.word == word; });
-  if (hint != std::end(kHints))
-    error.help.push_back(fmt::format("write `{}={}`", axis, hint->meant));
-  else
-    suggest(error, word, known);
-  error.help.push_back(fmt::format("`{}=` takes {}", axis, fmt::join(known, ", ")));
-  return fail(error);
-}
 
 Error unknown_axis(std::string_view text, const std::string& name, const std::string& value) {
   std::vector<std::string> names;

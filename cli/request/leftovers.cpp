@@ -10,7 +10,7 @@
 #include "cli/request/command_table.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/layout_spacing.hpp"
-#include "cli/request/options.hpp"
+#include "cli/request/option_table.hpp"
 #include "cli/terminal/words.hpp"
 #include "presets/quantity.hpp"
 #include "presets/suggest.hpp"

@@ -1,7 +1,7 @@
 // Every flag, once. Help, completions, the parser and the manual's test read this table.
+#include "cli/request/option_table.hpp"
+
 #include "cli/launch/launch.hpp"
-#include "cli/request/flag_words.hpp"
-#include "cli/request/options.hpp"
 #include "cli/terminal/overlap_words.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/rules/frameworks.hpp"

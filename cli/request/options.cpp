@@ -16,14 +16,13 @@
 #include "cli/request/flag_meanings.hpp"
 #include "cli/request/layout_flag.hpp"
 #include "cli/request/leftovers.hpp"
+#include "cli/request/option_table.hpp"
 #include "cli/request/sweep_axes.hpp"
 #include "cli/terminal/offload_flag.hpp"
 #include "cli/terminal/overlap_words.hpp"
 #include "cli/terminal/state_formats.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
-#include "planner/rules/frameworks.hpp"
-#include "presets/suggest.hpp"
 
 namespace plan {
 namespace {
@@ -74,17 +73,6 @@ Error wrong_verb(const Option& option, const Command& command, Words meant) {
           fmt::format("`{}` does not go with `{}`", option.flag, verb_text(command.name)),
           {},
           meant.empty() ? Words{fmt::format("it belongs to {}", owners)} : std::move(meant)};
-}
-
-Error unknown_choice(const Option& option, const std::string& word, const Words& choices) {
-  const std::string noun(option.flag.substr(2));
-  Error error{"unknown_" + noun, fmt::format("unknown {} `{}`", noun, word), {}, {}};
-  if (std::string hint = hint_for(option.flag, word); !hint.empty())
-    error.help.push_back(std::move(hint));
-  else
-    suggest(error, word, choices);
-  error.help.push_back(fmt::format("`{}` takes {}", option.flag, fmt::join(choices, ", ")));
-  return error;
 }
 
 /// Typed words by row of the option table, as CLI11 stores them.
@@ -181,19 +169,6 @@ void declare(CLI::App& app, const Command* command, Slots& slots, Args& args) {
 }
 
 }  // namespace
-
-Result<std::string> read_choice(std::string_view flag, std::string_view word) {
-  const Option* option = find_option(flag);
-  if (option == nullptr || option->words == nullptr) return std::string(word);
-  const Words choices = option->words();
-  if (std::find(choices.begin(), choices.end(), word) != choices.end()) return std::string(word);
-  const std::string known = usual_choice(flag, word);
-  if (flag == "--framework")
-    if (const auto framework = framework_called(known)) return std::string(framework_row(*framework).name);
-  if (std::find(choices.begin(), choices.end(), known) == choices.end())
-    return fail(unknown_choice(*option, std::string(word), choices));
-  return known;
-}
 
 Result<Args> parse_arguments(const std::vector<std::string>& typed) {
   Args args;

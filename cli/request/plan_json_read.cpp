@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "cli/request/json_source.hpp"
-#include "cli/request/layout_flag.hpp"
+#include "cli/request/layout_values.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/problem/pipeline.hpp"

@@ -7,9 +7,9 @@
 
 #include "cli/launch/megatron/megatron.hpp"
 #include "cli/request/args.hpp"
+#include "cli/request/choice_words.hpp"
 #include "cli/request/gpu_words.hpp"
 #include "cli/request/layout_flag.hpp"
-#include "cli/request/options.hpp"
 #include "cli/request/plan_json_read.hpp"
 #include "cli/request/releases.hpp"
 #include "cli/request/request.hpp"

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "formulas/names.hpp"
+#include "formulas/text.hpp"
 #include "planner/answer/estimate.hpp"
 #include "planner/problem/problem.hpp"
 
@@ -67,6 +69,21 @@ template <class E, std::size_t N>
     if (end == std::string_view::npos) return false;
     words.remove_prefix(end + 1);
   }
+}
+
+/// A word as tables have it: `Megatron_LM` is `megatron-lm`.
+[[nodiscard]] inline std::string folded(std::string_view word) {
+  std::string out = lowered(std::string(word));
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
+
+/// Whether two folded nouns are the same but for their number: `model` and `models`.
+[[nodiscard]] inline bool same_noun(std::string_view a, std::string_view b) {
+  const auto singular = [](std::string_view word) {
+    return word.substr(0, word.size() - (word.ends_with('s') ? 1 : 0));
+  };
+  return singular(a) == singular(b);
 }
 
 }  // namespace plan

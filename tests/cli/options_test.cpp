@@ -8,7 +8,9 @@
 
 #include "check_files.hpp"
 #include "cli/commands/help.hpp"
+#include "cli/request/choice_words.hpp"
 #include "cli/request/command_table.hpp"
+#include "cli/request/option_table.hpp"
 #include "contents.hpp"
 #include "temporary_folder.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "cli/request/options.hpp"
+#include "cli/request/option_table.hpp"
 #include "tests/fuzz/targets.hpp"
 
 using namespace plan;

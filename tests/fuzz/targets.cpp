@@ -22,6 +22,7 @@
 #include "cli/logs/snapshot_read.hpp"
 #include "cli/logs/trace.hpp"
 #include "cli/request/layout_flag.hpp"
+#include "cli/request/layout_values.hpp"
 #include "cli/request/options.hpp"
 #include "cli/request/plan_json_read.hpp"
 #include "cli/request/run_files.hpp"
