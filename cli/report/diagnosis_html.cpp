@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/report/diagnosis.hpp"
 #include "cli/report/diagnosis_rows.hpp"
 #include "cli/report/page.hpp"
 #include "cli/report/predicted_course.hpp"

@@ -23,6 +23,12 @@ RankTimes rank_times(const TraceTimes& times) {
   return rank;
 }
 
+/// "0.31 of what was planned", or nothing for a switch.
+std::string size_text(const Suspect& suspect) {
+  if (suspect.fault->least >= suspect.fault->most) return "";
+  return fmt::format(", by a factor of {:.2f}", suspect.factor);
+}
+
 std::string log_line(const MeasuredLog& log, const DiagnosisReport& report) {
   std::string out = fmt::format("{}: {}", log.file, log.dialect.empty() ? "no finished step" : log.dialect);
   if (report.step && &log == &report.logs.front())
@@ -41,6 +47,44 @@ std::string tflops_line(const DiagnosisReport& report) {
 }
 
 }  // namespace
+
+std::string unsuspected_text(const Diagnosis& diagnosis) {
+  if (diagnosis.parts.empty() || (diagnosis.worst && !diagnosis.suspects.empty())) return "";
+  if (!diagnosis.worst) return "Nothing stands out: every part lies within what the model can tell.";
+  return fmt::format("{} stands out, and no fault that plan knows explains it.", part_name(*diagnosis.worst));
+}
+
+std::string fault_text(const Suspect& suspect) {
+  return fmt::format("{}{}{}", suspect.besides ? "besides: " : "", suspect.fault->what, size_text(suspect));
+}
+
+std::vector<std::string> memory_lines(const DiagnosisReport& report) {
+  std::vector<std::string> out;
+  for (const MeasuredLog& log : report.logs) {
+    if (!log.out_of_memory) continue;
+    const OutOfMemory& oom = *log.out_of_memory;
+    out.push_back(fmt::format("Out of memory at {}: {} asked for, {} free of {}", oom.where,
+                              memory_text(round_bytes(oom.asked)), memory_text(round_bytes(oom.free)),
+                              memory_text(round_bytes(oom.capacity))));
+    if (oom.reserved_unused > oom.asked)
+      out.push_back(fmt::format(
+          "  {} lie unused in the allocator, in pieces too small: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+          memory_text(round_bytes(oom.reserved_unused))));
+    const RealBytes others = oom.capacity - oom.free - oom.allocated - oom.reserved_unused;
+    const StageMemory& peak = report.plan.best.stages[static_cast<std::size_t>(report.plan.best.peak_stage)];
+    if (oom.capacity > RealBytes(0) && oom.allocated > RealBytes(0) && others > 2.0 * RealBytes(peak.outside()))
+      out.push_back(fmt::format("  {} are taken by something else than this process' tensors; {} were expected",
+                                memory_text(round_bytes(others)), memory_text(peak.outside())));
+  }
+  for (const MemoryCompared& memory : report.memory)
+    for (const std::string& switched : memory.would_explain)
+      out.push_back(fmt::format("  {} memory would be as measured if {}", memory.kind, switched));
+  return out;
+}
+
+std::string off_text(double measured, double predicted) {
+  return predicted > 0 ? signed_percent(measured / predicted - 1) : "-";
+}
 
 CountedTflops counted_tflops(const DiagnosisReport& report) {
   const Estimate& planned = report.plan.best;

@@ -1,12 +1,27 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "cli/report/diagnosis.hpp"
+#include "cli/report/diagnosis_report.hpp"
 
 /// What `plan diagnose` has to say, in words, once for every format that people read.
 namespace plan {
+
+/// What was measured against what was predicted, "+4.1 %"; "-" where nothing was.
+[[nodiscard]] std::string off_text(double measured, double predicted);
+
+inline constexpr std::size_t kMostSuspects = 4;  ///< of those that are printed for people
+[[nodiscard]] inline std::string_view part_name(Observable part) {
+  return kObservableNames[static_cast<std::size_t>(part)];
+}
+/// What is said of the step where no fault is suspected: a sentence; empty where one is, or where nothing was measured.
+[[nodiscard]] std::string unsuspected_text(const Diagnosis& diagnosis);
+/// "besides: a slow link, by a factor of 0.31".
+[[nodiscard]] std::string fault_text(const Suspect& suspect);
+/// Lines on memory: where it ran out, and what would explain what was measured. Those that go into detail are indented.
+[[nodiscard]] std::vector<std::string> memory_lines(const DiagnosisReport& report);
 
 /// TFLOP/s of a GPU at the measured step by each of our own countings: a log's figure is by one of its framework's.
 struct CountedTflops {

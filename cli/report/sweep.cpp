@@ -155,12 +155,6 @@ std::string chart(const PlanSweep& sweep, const Terminal& terminal) {
 
 }  // namespace
 
-int paid_gpus(const PlanSweep& sweep, const Plan& plan) { return plan.problem.gpus + sweep.spares; }
-
-double price_of(const PlanSweep& sweep, const Plan& plan) {
-  return sweep.price > 0 ? sweep.price : plan.problem.cluster.gpu.price_per_hour;
-}
-
 std::string sweep_text(const PlanSweep& sweep, const Terminal& terminal) {
   const std::vector<Row> all = rows(sweep);
   const std::string axes = axes_title(sweep);

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/sweep.hpp"
+#include "cli/report/swept_plans.hpp"
 #include "cli/request/unstated.hpp"
 
 namespace plan {

@@ -9,6 +9,7 @@
 
 #include "cli/report/check.hpp"
 #include "cli/report/check_text.hpp"
+#include "cli/report/diagnosis.hpp"
 #include "cli/report/diagnosis_rows.hpp"
 #include "cli/report/report.hpp"
 #include "cli/report/tables.hpp"
