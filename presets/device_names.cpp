@@ -13,6 +13,7 @@
 #include "formulas/text.hpp"
 #include "presets/hardware.hpp"
 #include "presets/header.hpp"
+#include "presets/store.hpp"
 
 namespace plan {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "presets/store.hpp"
+#include "presets/entries.hpp"
 
 namespace plan {
 

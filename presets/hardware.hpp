@@ -5,7 +5,7 @@
 
 #include "formulas/hardware_profile.hpp"
 #include "formulas/result.hpp"
-#include "presets/store.hpp"
+#include "presets/entries.hpp"
 
 namespace plan {
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "formulas/words.hpp"
-#include "presets/entries.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "presets/store.hpp"
+#include "presets/entries.hpp"
 
 namespace plan {
 

@@ -9,21 +9,9 @@
 #include "formulas/model.hpp"
 #include "formulas/pool.hpp"
 #include "formulas/result.hpp"
+#include "presets/entries.hpp"
 
 namespace plan {
-
-enum class PresetKind { Model, Gpu, Cluster };
-
-/// Where presets are looked for, first hit wins: the folders of `path`, `data_home`, `installed`, then the embedded
-/// ones. Each folder holds models/, gpus/ and clusters/.
-struct StoreOptions {
-  std::vector<std::string> path{};  ///< $PLAN_PRESET_PATH, separated by ":"
-  std::string data_home{};          ///< $XDG_DATA_HOME/plan/presets
-  std::string installed{};          ///< <executable>/../share/plan/presets
-  bool files = true;                ///< a word may also be the path of a file
-
-  static StoreOptions from_environment();
-};
 
 /// A preset and where it was found.
 template <class T>
@@ -51,17 +39,6 @@ struct Found {
                                                                      const StoreOptions& options);
 /// The cluster that a GPU usually comes in (default_cluster).
 [[nodiscard]] Result<Found<Cluster>> load_cluster_of_gpu(std::string_view word, const StoreOptions& options);
-
-/// One preset, for lists and completion.
-struct PresetEntry {
-  std::string name{};
-  std::vector<std::string> aliases{};
-  std::string origin{};
-  std::string text{};  ///< the whole file
-};
-
-/// Every preset by name; one that is overridden appears once, with the origin that wins.
-[[nodiscard]] std::vector<PresetEntry> list_presets(PresetKind kind, const StoreOptions& options);
 
 /// What a listed preset says. GPUs have their data sheet alone: for a list, measured efficiencies take too long.
 [[nodiscard]] Result<Model> parse_model(const PresetEntry& entry);

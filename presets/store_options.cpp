@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "presets/store.hpp"
+#include "presets/entries.hpp"
 
 namespace plan {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "formulas/text.hpp"
 #include "formulas/words.hpp"
-#include "presets/entries.hpp"
 #include "presets/gpu_names.hpp"
 #include "presets/hardware.hpp"
 #include "presets/machines.hpp"

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "formulas/result.hpp"
-#include "presets/store.hpp"
+#include "presets/entries.hpp"
 
 namespace plan {
 

@@ -15,8 +15,6 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "presets/yaml_anchors.hpp"
-
 namespace plan::yaml {
 namespace {
 

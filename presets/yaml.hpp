@@ -50,6 +50,11 @@ struct Document {
 
 [[nodiscard]] Result<Document> parse(std::string source, std::string file);
 
+/// `parse` for files that others wrote: `&name` marks a value, `*name` repeats it, and `<<: *name` adds the keys that a
+/// map lacks. Of a key that is written twice the last one counts. The repeated values count towards the limit of a
+/// file.
+[[nodiscard]] Result<Document> parse_with_anchors(std::string source, std::string file);
+
 /// The text of a file as it was at one moment, or an Error that says why not (no such file, a directory, too large,
 /// changed by another program while it was read).
 [[nodiscard]] Result<std::string> read_text(const std::string& path);

@@ -12,7 +12,6 @@
 #include "formulas/text.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
-#include "presets/yaml_anchors.hpp"
 
 namespace plan {
 namespace {

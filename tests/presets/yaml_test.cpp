@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "presets/yaml_anchors.hpp"
-
 namespace yaml = plan::yaml;
 using plan::Errors;
 

@@ -16,7 +16,6 @@
 #include "formulas/keep_errors.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
-#include "presets/yaml_anchors.hpp"
 
 namespace plan {
 namespace {

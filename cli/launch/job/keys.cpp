@@ -8,7 +8,6 @@
 #include "cli/settings/settings.hpp"
 #include "cli/shell/shell.hpp"
 #include "presets/yaml.hpp"
-#include "presets/yaml_anchors.hpp"
 
 namespace plan {
 namespace {

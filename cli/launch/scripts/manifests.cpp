@@ -14,7 +14,6 @@
 #include "formulas/text.hpp"
 #include "formulas/words.hpp"
 #include "presets/yaml.hpp"
-#include "presets/yaml_anchors.hpp"
 
 namespace plan {
 namespace {
