@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "hwprobe/statistics.hpp"
-#include "hwprobe/sweep.hpp"
+#include "hwprobe/sweep_points.hpp"
 
 namespace plan {
 

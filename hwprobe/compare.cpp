@@ -8,7 +8,7 @@
 
 #include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"
-#include "hwprobe/sweep.hpp"
+#include "hwprobe/sweep_points.hpp"
 
 namespace plan {
 namespace {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "formulas/text.hpp"
+#include "hwprobe/load_driver.hpp"
 #include "hwprobe/text.hpp"
 #include "hwprobe/visible.hpp"
 

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <memory>
+#include <string>
+
+#include "formulas/result.hpp"
 #include "hwprobe/driver.hpp"
 
 namespace plan {

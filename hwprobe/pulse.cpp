@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "hwprobe/fit.hpp"
+#include "hwprobe/load_driver.hpp"
 
 namespace plan {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "formulas/result.hpp"
 #include "hwprobe/rendezvous.hpp"
+#include "hwprobe/worker.hpp"
 
 namespace plan {
 
@@ -16,12 +17,6 @@ struct StarTimes {
   double silence_s = 10;
   double join_s = 120;
   std::function<bool()> interrupted{};  ///< asked while waiting: has this process been asked to end?
-};
-
-/// Work that this process does itself, in a thread of its own, so that it keeps talking to the others meanwhile.
-struct OwnWork {
-  std::function<std::string(const std::string& task)> run;
-  std::function<void()> abort;  ///< from another thread: `run` returns soon
 };
 
 /// Why an answer is that of a rank that failed; empty if it is not.

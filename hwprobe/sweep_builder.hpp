@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "hwprobe/sweep.hpp"
+#include "hwprobe/sweep_points.hpp"
 
 namespace plan {
 

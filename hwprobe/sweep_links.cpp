@@ -7,6 +7,7 @@
 #include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"
 #include "hwprobe/sweep_builder.hpp"
+#include "hwprobe/sweep_shapes.hpp"
 
 namespace plan {
 namespace {

@@ -1,11 +1,12 @@
 // Which GEMMs a model's training runs, and which groups of ranks plans use. Tested by tests/hwprobe/sweep_test.cpp.
+#include "hwprobe/sweep_shapes.hpp"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "formulas/transient.hpp"
-#include "hwprobe/sweep.hpp"
 
 namespace plan {
 

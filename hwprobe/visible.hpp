@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "hwprobe/discover.hpp"
 #include "hwprobe/launcher.hpp"
+#include "hwprobe/machine.hpp"
 
 namespace plan {
 

@@ -3,13 +3,18 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 
-#include "hwprobe/star.hpp"
-
 namespace plan {
+
+/// Work that this process does itself, in a thread of its own, so that it keeps talking to the others meanwhile.
+struct OwnWork {
+  std::function<std::string(const std::string& task)> run;
+  std::function<void()> abort;  ///< from another thread: `run` returns soon
+};
 
 /// A thread that runs one task after the other; a task that never returns is left behind.
 class Worker {

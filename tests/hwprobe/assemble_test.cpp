@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "formulas/efficiency.hpp"
+#include "hwprobe/sweep.hpp"
 
 using namespace plan;
 

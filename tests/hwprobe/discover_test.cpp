@@ -14,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "hwprobe/load_driver.hpp"
 #include "hwprobe/nvml.hpp"
 #include "hwprobe/pulse.hpp"
 #include "temporary_folder.hpp"

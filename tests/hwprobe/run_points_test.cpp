@@ -8,6 +8,7 @@
 #include <set>
 
 #include "hwprobe/rank_work.hpp"
+#include "hwprobe/sweep.hpp"
 
 using namespace plan;
 

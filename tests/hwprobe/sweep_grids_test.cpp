@@ -7,6 +7,7 @@
 #include <set>
 
 #include "hwprobe/sweep.hpp"
+#include "hwprobe/sweep_shapes.hpp"
 
 using namespace plan;
 

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <set>
 
+#include "hwprobe/sweep_shapes.hpp"
+
 using namespace plan;
 
 namespace {

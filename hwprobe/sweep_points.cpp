@@ -1,7 +1,7 @@
 // Names of a sweep's parts, formats and kernels. Tested by tests/hwprobe/sweep_test.cpp.
-#include <fmt/core.h>
+#include "hwprobe/sweep_points.hpp"
 
-#include "hwprobe/sweep.hpp"
+#include <fmt/core.h>
 
 namespace plan {
 namespace {

@@ -1,5 +1,5 @@
 // Whose driver runs here. Tested by tests/hwprobe/discover_test.cpp.
-#include "hwprobe/driver.hpp"
+#include "hwprobe/load_driver.hpp"
 
 #include <filesystem>
 
