@@ -52,11 +52,18 @@ set(dialects cli/launch/post_training cli/launch/megatron cli/launch/torchtitan 
 arrows(cli/launch/dialect ${dialects} ${below_launch})
 arrows(cli/launch cli/launch/dialect ${dialects} cli/launch/trainer cli/launch/capture ${below_launch})
 arrows(cli/logs cli/terminal ${domain})
-arrows(cli/request cli/launch cli/launch/megatron cli/launch/scripts cli/terminal ${domain})
-arrows(cli/explain cli/request cli/terminal ${domain})
-arrows(cli/check cli/request cli/launch cli/logs cli/terminal ${domain})
-arrows(cli/report cli/logs cli/check cli/explain cli/request cli/terminal ${domain})
-arrows(cli/commands cli/report cli/logs cli/check cli/explain cli/request cli/launch cli/launch/capture
+arrows(cli/request/table cli/launch cli/terminal ${domain})
+arrows(cli/request/words cli/request/table cli/launch/megatron cli/terminal ${domain})
+arrows(cli/request/flags cli/request/words cli/request/table cli/terminal ${domain})
+arrows(cli/request/sources cli/request/flags cli/request/words cli/request/table cli/launch cli/launch/megatron
+  cli/terminal ${domain})
+set(asked cli/request/sources cli/request/flags cli/request/words cli/request/table)
+arrows(cli/request ${asked} cli/launch cli/launch/scripts cli/terminal ${domain})
+set(asked cli/request ${asked})
+arrows(cli/explain ${asked} cli/terminal ${domain})
+arrows(cli/check ${asked} cli/launch cli/logs cli/terminal ${domain})
+arrows(cli/report cli/logs cli/check cli/explain ${asked} cli/terminal ${domain})
+arrows(cli/commands cli/report cli/logs cli/check cli/explain ${asked} cli/launch cli/launch/capture
   cli/launch/megatron cli/launch/start cli/terminal ${domain})
 arrows(cli cli/commands cli/terminal)  # main.cpp
 

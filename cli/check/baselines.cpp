@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cli/check/check.hpp"
-#include "cli/request/json_source.hpp"
+#include "cli/request/sources/json_source.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {

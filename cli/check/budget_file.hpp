@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/request/request.hpp"
+#include "cli/request/sources/request.hpp"
 #include "formulas/result.hpp"
 #include "planner/estimate/budget.hpp"
 

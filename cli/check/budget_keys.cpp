@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "cli/check/budget_file.hpp"
-#include "cli/request/flag_meanings.hpp"
-#include "cli/request/request.hpp"
+#include "cli/request/flags/flag_meanings.hpp"
+#include "cli/request/sources/request.hpp"
 #include "cli/terminal/words.hpp"
 
 namespace plan {

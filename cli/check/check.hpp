@@ -8,9 +8,9 @@
 
 #include "cli/check/budget_file.hpp"
 #include "cli/check/measured.hpp"
-#include "cli/request/args.hpp"
-#include "cli/request/plan_json_read.hpp"
-#include "cli/request/request.hpp"
+#include "cli/request/sources/plan_json_read.hpp"
+#include "cli/request/sources/request.hpp"
+#include "cli/request/table/args.hpp"
 #include "formulas/result.hpp"
 #include "planner/answer/plan.hpp"
 #include "planner/choice/cause.hpp"

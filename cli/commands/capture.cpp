@@ -7,7 +7,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/commands/plan_report.hpp"
 #include "cli/commands/write_output.hpp"
-#include "cli/request/probe_options.hpp"
+#include "cli/request/flags/probe_options.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/terminal.hpp"
 

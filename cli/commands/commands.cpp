@@ -12,8 +12,8 @@
 
 #include "cli/commands/help.hpp"
 #include "cli/commands/write_output.hpp"
-#include "cli/request/command_table.hpp"
-#include "cli/request/options.hpp"
+#include "cli/request/flags/options.hpp"
+#include "cli/request/table/command_table.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "presets/store.hpp"
 #include "presets/yaml.hpp"

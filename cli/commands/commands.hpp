@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/request/args.hpp"
+#include "cli/request/table/args.hpp"
 #include "cli/terminal/streams.hpp"
 
 namespace plan {

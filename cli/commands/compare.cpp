@@ -8,10 +8,10 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/report/comparison.hpp"
-#include "cli/request/layout_flag.hpp"
-#include "cli/request/plan_json_read.hpp"
-#include "cli/request/request.hpp"
 #include "cli/request/resolve.hpp"
+#include "cli/request/sources/plan_json_read.hpp"
+#include "cli/request/sources/request.hpp"
+#include "cli/request/words/layout_flag.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
 #include "planner/estimate/claims.hpp"

@@ -4,7 +4,7 @@
 
 #include "cli/logs/job_logs.hpp"
 #include "cli/report/diagnosis.hpp"
-#include "cli/request/args.hpp"
+#include "cli/request/table/args.hpp"
 #include "cli/terminal/streams.hpp"
 
 namespace plan {

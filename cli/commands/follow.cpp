@@ -11,7 +11,7 @@
 
 #include "cli/commands/diagnose.hpp"
 #include "cli/logs/log_read.hpp"
-#include "cli/request/probe_options.hpp"
+#include "cli/request/flags/probe_options.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/interrupts.hpp"

@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "cli/request/command_table.hpp"
-#include "cli/request/option_table.hpp"
+#include "cli/request/table/command_table.hpp"
+#include "cli/request/table/option_table.hpp"
 #include "cli/terminal/terminal.hpp"
 
 namespace plan {

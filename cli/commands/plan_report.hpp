@@ -3,7 +3,7 @@
 #include <string>
 
 #include "cli/report/report.hpp"
-#include "cli/request/args.hpp"
+#include "cli/request/table/args.hpp"
 #include "formulas/result.hpp"
 
 namespace plan {

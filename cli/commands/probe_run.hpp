@@ -1,7 +1,7 @@
 #pragma once
 
-#include "cli/request/args.hpp"
-#include "cli/request/probe_options.hpp"
+#include "cli/request/flags/probe_options.hpp"
+#include "cli/request/table/args.hpp"
 #include "cli/terminal/streams.hpp"
 #include "hwprobe/launcher.hpp"
 #include "hwprobe/session.hpp"

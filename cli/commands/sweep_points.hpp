@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "cli/report/sweep.hpp"
-#include "cli/request/args.hpp"
+#include "cli/request/table/args.hpp"
 
 namespace plan {
 

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/request/choice_words.hpp"
-#include "cli/request/command_table.hpp"
 #include "cli/request/resolve.hpp"
+#include "cli/request/table/command_table.hpp"
+#include "cli/request/words/choice_words.hpp"
 
 namespace plan {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/request/args.hpp"
+#include "cli/request/table/args.hpp"
 #include "cli/terminal/output.hpp"
 
 namespace plan {

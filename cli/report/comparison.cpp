@@ -11,7 +11,7 @@
 
 #include "cli/report/choice_text.hpp"
 #include "cli/report/tables.hpp"
-#include "cli/request/plan_json_read.hpp"
+#include "cli/request/sources/plan_json_read.hpp"
 #include "cli/terminal/format.hpp"
 #include "formulas/names.hpp"
 #include "formulas/words.hpp"

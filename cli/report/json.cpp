@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/report/report.hpp"
-#include "cli/request/option_table.hpp"
+#include "cli/request/table/option_table.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/communication.hpp"

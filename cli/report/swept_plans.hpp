@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/request/flags/sweep_axes.hpp"
 #include "cli/request/run_cost.hpp"
-#include "cli/request/sweep_axes.hpp"
 
 namespace plan {
 

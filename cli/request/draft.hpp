@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/request/request.hpp"
+#include "cli/request/sources/request.hpp"
 #include "formulas/names.hpp"
 #include "planner/problem/problem.hpp"
 

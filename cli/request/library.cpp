@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "cli/request/pool_words.hpp"
+#include "cli/request/words/pool_words.hpp"
 #include "cli/terminal/format.hpp"
 #include "formulas/efficiency.hpp"
 #include "formulas/names.hpp"

@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "cli/request/args.hpp"
-#include "cli/request/request.hpp"
 #include "cli/request/run_cost.hpp"
+#include "cli/request/sources/request.hpp"
+#include "cli/request/table/args.hpp"
 #include "formulas/result.hpp"
 #include "planner/answer/plan.hpp"
 #include "planner/problem/problem.hpp"

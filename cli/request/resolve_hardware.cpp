@@ -6,8 +6,8 @@
 
 #include "cli/launch/scripts/other_hardware.hpp"
 #include "cli/request/draft.hpp"
-#include "cli/request/layout_flag.hpp"
-#include "cli/request/layout_spacing.hpp"
+#include "cli/request/words/layout_flag.hpp"
+#include "cli/request/words/layout_spacing.hpp"
 #include "cli/terminal/format.hpp"
 #include "formulas/torus.hpp"
 #include "planner/problem/axes.hpp"

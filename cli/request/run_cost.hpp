@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "cli/request/args.hpp"
+#include "cli/request/table/args.hpp"
 #include "formulas/result.hpp"
 #include "planner/answer/plan.hpp"
 #include "planner/estimate/failures.hpp"

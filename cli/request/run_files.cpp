@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/request/flag_words.hpp"
 #include "cli/request/node_size.hpp"
+#include "cli/request/words/flag_words.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "formulas/keep_errors.hpp"
 #include "presets/quantity.hpp"

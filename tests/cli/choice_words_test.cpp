@@ -1,6 +1,6 @@
 // Words of other tools for the choices of a flag: what libraries write around a number format leaves the format as it
 // is, a word that means a choice is taken as it, and one that means none is refused with a choice that is there.
-#include "cli/request/choice_words.hpp"
+#include "cli/request/words/choice_words.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/request/options.hpp"
+#include "cli/request/flags/options.hpp"
 
 using namespace plan;
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/request/layout_flag.hpp"
+#include "cli/request/words/layout_flag.hpp"
 #include "oracle/random_layout.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/answer/layout_text.hpp"

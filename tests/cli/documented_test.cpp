@@ -9,7 +9,7 @@
 #include <set>
 
 #include "check_files.hpp"
-#include "cli/request/command_table.hpp"
+#include "cli/request/table/command_table.hpp"
 #include "contents.hpp"
 
 using namespace plan;

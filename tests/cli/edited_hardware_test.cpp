@@ -8,9 +8,9 @@
 #include <regex>
 #include <set>
 
-#include "cli/request/args.hpp"
+#include "cli/request/flags/sweep_axes.hpp"
 #include "cli/request/resolve.hpp"
-#include "cli/request/sweep_axes.hpp"
+#include "cli/request/table/args.hpp"
 #include "planner/estimate/physics.hpp"
 #include "planner/memory/memory.hpp"
 #include "planner/planner.hpp"

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "cli/explain/parts.hpp"
-#include "cli/request/layout_flag.hpp"
+#include "cli/request/words/layout_flag.hpp"
 #include "oracle/equation_eval.hpp"
 #include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"

@@ -1,5 +1,5 @@
 // Flags by other tools' names: refused, with the words that work, which are then taken.
-#include "cli/request/flag_words.hpp"
+#include "cli/request/words/flag_words.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/request/layout_flag.hpp"
-#include "cli/request/options.hpp"
-#include "cli/request/pool_words.hpp"
+#include "cli/request/flags/options.hpp"
+#include "cli/request/words/layout_flag.hpp"
+#include "cli/request/words/pool_words.hpp"
 #include "oracle/random_layout.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/answer/layout_text.hpp"

@@ -9,7 +9,7 @@
 #include "cli/report/page.hpp"
 #include "cli/report/report.hpp"
 #include "cli/report/tables.hpp"
-#include "cli/request/layout_flag.hpp"
+#include "cli/request/words/layout_flag.hpp"
 #include "cli/terminal/format.hpp"
 #include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"

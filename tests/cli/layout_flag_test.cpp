@@ -1,4 +1,4 @@
-#include "cli/request/layout_flag.hpp"
+#include "cli/request/words/layout_flag.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/request/layout_notation.hpp"
+#include "cli/request/words/layout_notation.hpp"
 #include "oracle/random_layout.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/answer/layout_text.hpp"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/request/flags/options.hpp"
 #include "cli/request/node_size.hpp"
-#include "cli/request/options.hpp"
 #include "cli/request/resolve.hpp"
 #include "presets/store.hpp"
 #include "temporary_folder.hpp"

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "check_files.hpp"
-#include "cli/request/options.hpp"
+#include "cli/request/flags/options.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/names.hpp"

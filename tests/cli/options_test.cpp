@@ -1,4 +1,4 @@
-#include "cli/request/options.hpp"
+#include "cli/request/flags/options.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,9 +8,9 @@
 
 #include "check_files.hpp"
 #include "cli/commands/help.hpp"
-#include "cli/request/choice_words.hpp"
-#include "cli/request/command_table.hpp"
-#include "cli/request/option_table.hpp"
+#include "cli/request/table/command_table.hpp"
+#include "cli/request/table/option_table.hpp"
+#include "cli/request/words/choice_words.hpp"
 #include "contents.hpp"
 #include "temporary_folder.hpp"
 

@@ -1,6 +1,6 @@
 // Oracles: what json_report writes reads back as the same value; a file with any one key taken away or made a value of
 // another kind is refused with a message that names the key.
-#include "cli/request/plan_json_read.hpp"
+#include "cli/request/sources/plan_json_read.hpp"
 
 #include <doctest/doctest.h>
 #include <iterator>

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "cli/commands/commands.hpp"
-#include "cli/request/probe_options.hpp"
+#include "cli/request/flags/probe_options.hpp"
 #include "hwprobe/compare.hpp"
 #include "hwprobe/discover.hpp"
 #include "hwprobe/full_profile.hpp"

@@ -7,9 +7,9 @@
 #include <regex>
 
 #include "check_files.hpp"
-#include "cli/request/gpu_words.hpp"
-#include "cli/request/layout_flag.hpp"
-#include "cli/request/sweep_axes.hpp"
+#include "cli/request/flags/sweep_axes.hpp"
+#include "cli/request/words/gpu_words.hpp"
+#include "cli/request/words/layout_flag.hpp"
 #include "cli/terminal/overlap_words.hpp"
 #include "formulas/overlap.hpp"
 #include "oracle/random_problem.hpp"

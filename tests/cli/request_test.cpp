@@ -1,5 +1,5 @@
 // A word means the same whoever says it: behind its flag or its key in a budget. What cannot be read is refused there.
-#include "cli/request/request.hpp"
+#include "cli/request/sources/request.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 
 #include "check_files.hpp"
 #include "cli/check/check.hpp"
-#include "cli/request/options.hpp"
+#include "cli/request/flags/options.hpp"
 #include "cli/request/resolve.hpp"
 #include "presets/store.hpp"
 

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "check_files.hpp"
-#include "cli/request/options.hpp"
+#include "cli/request/flags/options.hpp"
 #include "formulas/overlap.hpp"
 #include "formulas/parameters.hpp"
 #include "planner/rules/frameworks.hpp"

@@ -7,7 +7,7 @@
 #include "cli/launch/formats.hpp"
 #include "cli/launch/launch.hpp"
 #include "cli/launch/maxtext/maxtext.hpp"
-#include "cli/request/options.hpp"
+#include "cli/request/flags/options.hpp"
 #include "cli/request/resolve.hpp"
 #include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"

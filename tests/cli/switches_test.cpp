@@ -12,7 +12,7 @@
 #include <regex>
 
 #include "check_files.hpp"
-#include "cli/request/options.hpp"
+#include "cli/request/flags/options.hpp"
 #include "cli/request/resolve.hpp"
 #include "planner/answer/layout_text.hpp"
 #include "planner/planner.hpp"

@@ -9,7 +9,7 @@
 
 #include "cli/explain/explain.hpp"
 #include "cli/explain/parts.hpp"
-#include "cli/request/layout_flag.hpp"
+#include "cli/request/words/layout_flag.hpp"
 #include "oracle/equation_eval.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"

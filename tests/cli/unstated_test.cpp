@@ -9,9 +9,9 @@
 #include <sstream>
 
 #include "check_files.hpp"
-#include "cli/request/command_table.hpp"
-#include "cli/request/plan_json_read.hpp"
 #include "cli/request/resolve.hpp"
+#include "cli/request/sources/plan_json_read.hpp"
+#include "cli/request/table/command_table.hpp"
 #include "cli/request/unstated.hpp"
 #include "planner/memory/host_memory.hpp"
 #include "temporary_folder.hpp"

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "check_files.hpp"
-#include "cli/request/request.hpp"
+#include "cli/request/sources/request.hpp"
 
 using namespace plan;
 using namespace plan::checks;

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "cli/request/gpu_words.hpp"
-#include "cli/request/options.hpp"
-#include "cli/request/pool_words.hpp"
+#include "cli/request/flags/options.hpp"
+#include "cli/request/words/gpu_words.hpp"
+#include "cli/request/words/pool_words.hpp"
 #include "presets/machines.hpp"
 
 using namespace plan;

@@ -9,8 +9,8 @@
 
 #include "check_files.hpp"
 #include "cli/launch/launch.hpp"
-#include "cli/request/layout_flag.hpp"
-#include "cli/request/plan_json_read.hpp"
+#include "cli/request/sources/plan_json_read.hpp"
+#include "cli/request/words/layout_flag.hpp"
 #include "formulas/names.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/problem/axes.hpp"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "cli/request/option_table.hpp"
+#include "cli/request/table/option_table.hpp"
 #include "tests/fuzz/targets.hpp"
 
 using namespace plan;

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "cli/launch/launch.hpp"
-#include "cli/request/layout_flag.hpp"
+#include "cli/request/words/layout_flag.hpp"
 #include "launch/random_plans.hpp"
 #include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"

@@ -1,0 +1,182 @@
+// What the words of a command line mean that no option takes: misspelt flags and commands, values with a space, files
+// and models without their flag. Each gets one error with the smallest change. Tested by tests/cli/options_test.cpp.
+#include "cli/request/flags/leftovers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/request/table/command_table.hpp"
+#include "cli/request/table/option_table.hpp"
+#include "cli/request/words/layout_flag.hpp"
+#include "cli/request/words/layout_spacing.hpp"
+#include "cli/terminal/words.hpp"
+#include "presets/quantity.hpp"
+#include "presets/suggest.hpp"
+
+namespace plan {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Error unknown_flag(const std::string& word, Words meant) {
+  Words known;
+  for (const Option& option : options()) known.emplace_back(option.flag.substr(2));  // dashes are common to all names
+  const std::string flag = flag_name(word);
+  const std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+  const Command* command = meant.empty() && !name.empty() ? find_command(name) : nullptr;
+  if (command != nullptr) meant.push_back(fmt::format("`{0}` is a command, no flag: see `plan {0} --help`", name));
+  const std::string near = meant.empty() ? nearest_name(name, known) : "";
+  Error error{"unknown_flag", fmt::format("unknown flag `{}`", flag), {}, std::move(meant)};
+  if (!near.empty()) error.help.push_back(fmt::format("a flag with a similar name exists: `--{}`", near));
+  error.help.push_back("list all with `plan --help`");
+  return error;
+}
+
+/// What the user meant by a file in the command line without a flag: a model's configuration, or a job.
+/// Empty where no such file exists or the command reads none.
+Words meaning_of_file(const std::string& word, const Command& command) {
+  std::error_code unreadable;
+  const std::filesystem::path path = word;
+  const bool model = path.filename() == "config.json" || std::filesystem::exists(path / "config.json", unreadable);
+  const Option* option = find_option(model ? "--model" : "--from");
+  if (!model && !std::filesystem::is_regular_file(path, unreadable)) return {};
+  if ((option->verbs & command.bit) == 0) return {};
+  return {fmt::format("write `{} {}`", option->flag, word)};
+}
+
+/// What people call a command, or what none is needed for, and what to write.
+struct CommandWord {
+  std::string_view words, help;
+};
+constexpr CommandWord kCommandWords[] = {
+    {"help man", "write `plan --help`, `plan emit --help`, or `man plan`"},
+    {"completion completions", "write `plan --completion bash`, `zsh` or `fish`"},
+    {"version", "write `plan --version`"},
+    {"plan search run find optimize optimise recommend best tune auto",
+     "leave `{}` out: what is planned needs no command"},
+    {"html json csv markdown md", "a format of the answer: `plan --format html`"},
+    {"log logs profile trace debug", "logs and traces of a run are read by `plan diagnose --log FILE`"},
+    {"ls", "write `plan list models`"},
+    {"info describe cat get print", "write `plan show model 8b`"},
+    {"memory mem vram mfu bubble flops time throughput", "a number is explained by `plan explain memory`"},
+    {"cost price", "what a run costs is printed with `--tokens 15T --price 2.5`"},
+    {"export generate gen launch write config", "launch files are written by `plan emit megatron-lm -o FOLDER`"},
+    {"predict simulate sim evaluate eval fit fits", "one layout is judged by `plan estimate --layout tp8,pp16`"},
+    {"bench benchmark measure", "a node is measured by `plan probe -o node.yaml`"},
+    {"diff", "two plans are compared by `plan compare tp8 tp4,pp2`"},
+    {"scale scaling", "a table over numbers of GPUs is `plan sweep --gpus 256..65536`"},
+};
+
+/// What such a word means; empty if it is none.
+std::string meaning_of_command(std::string_view word) {
+  for (const CommandWord& row : kCommandWords)
+    if (among_words(row.words, word)) return fmt::format(fmt::runtime(row.help), word);
+  return {};
+}
+
+/// A word that is named like a file, and is none that exists.
+bool looks_like_file(std::string_view word) {
+  constexpr std::string_view kEndings[] = {".log", ".txt", ".sh",   ".sbatch", ".py",   ".json",
+                                           ".csv", ".yml", ".yaml", ".toml",   ".slurm"};
+  return std::any_of(std::begin(kEndings), std::end(kEndings),
+                     [&](std::string_view ending) { return word.size() > ending.size() && word.ends_with(ending); });
+}
+
+/// What the user meant by a word without a flag, by the words before it: the second half of a value with a space, a
+/// number of GPUs, a model. Empty where nothing says.
+Words meaning_of_word(const std::string& word, const Words& words, const Command& command) {
+  const auto given = [&](std::string_view flag) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](const std::string& w) { return is_flag(w) && flag_name(w) == flag; });
+  };
+  const auto takes = [&](std::string_view flag) {
+    return (find_option(std::string(flag))->verbs & command.bit) != 0 && !given(flag);
+  };
+  const std::size_t digits = word.find_first_not_of("0123456789");
+  const bool number = digits != 0 && (digits == std::string::npos || word.substr(digits) == "k");
+  if (number && takes("--gpus")) return {fmt::format("write `--gpus {}`", word)};
+  if (takes("--layout"))
+    for (const std::string& axes : {word, between_commas(word)})
+      if (read_layout(axes)) return {fmt::format("write `--layout {}`", axes)};
+  const auto at = std::find(words.begin(), words.end(), word);
+  if (at != words.end() && at - words.begin() >= 2 && !is_flag(*(at - 1))) {
+    const Option* option = find_option(*(at - 2));
+    if (option != nullptr && option->takes_value())
+      return {fmt::format("write `{} '{} {}'`: a value with a space needs quotes", option->flag, *(at - 1), word)};
+  }
+  if (looks_like_file(word)) {
+    if (takes("--log")) return {fmt::format("what a run printed is read by `--log {}`", word)};
+    return takes("--from") ? Words{fmt::format("no such file is here; launch files are read by `--from {}`", word)}
+                           : Words{};
+  }
+  const bool path = word.find_first_of("/.") == 0;
+  if (!number && !path && takes("--model")) return {fmt::format("a model is named with a flag: `--model {}`", word)};
+  return {};
+}
+
+/// `--gpus 2 048`: digits that belong to the number before them. What to write; empty if the word is no such thing.
+std::string number_before(const std::string& word, const Words& words) {
+  const auto at = std::find(words.begin(), words.end(), word);
+  if (at == words.begin() || at == words.end() || word.size() < 3) return {};
+  const auto plain = without_separators(*(at - 1) + ' ' + word);
+  return plain && plain->find(' ') == std::string::npos ? *plain : std::string();
+}
+
+}  // namespace
+
+Error unknown_word(const std::string& word, const Words& words, const Args& args) {
+  const Command* command = find_command(args.verb);
+  Words meant = command == nullptr ? Words{} : meaning_of_file(word, *command);
+  if (meant.empty() && command != nullptr) meant = meaning_of_word(word, words, *command);
+  if (!args.verb.empty() && (word == "help" || word == "man"))
+    meant = {fmt::format("write `plan {} --help`", args.verb)};
+  if (word == "plan") meant = {"leave `plan` out: it is the program's name"};
+  if (!args.verb.empty()) {
+    if (meant.empty()) meant.push_back(fmt::format("see `plan {} --help`", args.verb));
+    return {"unexpected_word", fmt::format("unexpected word `{}` after `plan {}`", word, args.verb), {}, meant};
+  }
+  Words verbs;
+  for (const Command& command : kCommands) verbs.emplace_back(command.name);
+  Error error{"unknown_command", fmt::format("unknown command `{}`", word), {}, {}};
+  const std::string near = nearest_name(word, verbs);
+  if (std::string said = meaning_of_command(word); !said.empty())
+    error.help.push_back(std::move(said));
+  else if (!near.empty())
+    error.help.push_back(fmt::format("a command with a similar name exists: `{}`", near));
+  else if (!meant.empty())
+    error.help.push_back(std::move(meant.front()));
+  error.help.push_back("list all with `plan --help`");
+  return error;
+}
+
+bool follows_stranger(const std::string& word, const Words& leftovers, const Words& words) {
+  // The same word may be the value of a known flag, too: `--gpus 8 --ep 8`.
+  const auto stranger = [&](std::size_t at) {
+    return is_flag(words[at]) && std::find(leftovers.begin(), leftovers.end(), words[at]) != leftovers.end();
+  };
+  for (std::size_t at = 1; at < words.size(); ++at)
+    if (words[at] == word && (stranger(at - 1) || (at >= 2 && is_unit_of_batch(word) && stranger(at - 2)))) return true;
+  return false;
+}
+
+void judge_leftovers(const Words& leftovers, const Words& words, const Args& args, const FlagMeanings& meanings,
+                     Errors& errors) {
+  bool behind_command = false;
+  for (const std::string& word : leftovers) {
+    if (is_flag(word))
+      errors.push_back(unknown_flag(word, meanings.of(word)));
+    else if (const std::string number = number_before(word, words); !number.empty())
+      errors.push_back({"bad_number",
+                        fmt::format("`{}` follows another number after a blank", word),
+                        {},
+                        {fmt::format("write numbers without spaces: `{}`", number)}});
+    else if (!behind_command && !follows_stranger(word, leftovers, words))
+      errors.push_back(unknown_word(word, words, args));
+    // What is behind a command by another name is that command's own.
+    behind_command = behind_command || (args.verb.empty() && !meaning_of_command(word).empty());
+  }
+}
+
+}  // namespace plan

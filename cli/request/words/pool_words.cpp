@@ -1,0 +1,173 @@
+// Several kinds of GPU in the words of a person. Tested by tests/cli/pools_test.cpp.
+#include "cli/request/words/pool_words.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "cli/request/words/gpu_words.hpp"
+#include "cli/request/words/layout_flag.hpp"
+#include "cli/terminal/numbers.hpp"
+#include "cli/terminal/words.hpp"
+#include "formulas/keep_errors.hpp"
+#include "formulas/text.hpp"
+#include "planner/problem/axes.hpp"
+#include "presets/machines.hpp"
+#include "presets/quantity.hpp"
+#include "presets/reader.hpp"
+
+namespace plan {
+namespace {
+
+Error bad_pool(std::string_view item, std::string_view why) {
+  return {"bad_value",
+          fmt::format("`--gpus` names `{}`, {}", item, why),
+          {},
+          {"write `--gpus 64xa100-sxm-80gb,64xh100-sxm`, with `,link=25GB/s` for the network between them"}};
+}
+
+Result<Tier> read_link(std::string_view item, std::string_view text) {
+  const ParsedQuantity rate = parse_quantity(text, Dimension::ByteRate);
+  if (!rate || !(rate.value > 0 && rate.value <= 1e15))
+    return fail(bad_pool(item, "and a link is a bandwidth above 0 of one GPU, as in `link=25GB/s`"));
+  return Tier{.name = "between pools", .bandwidth = BytesPerSecond(rate.value)};
+}
+
+/// `2,048xh100` without the comma: an item that begins with a nought is none, and `64,128xh100` lacks the kind of 64.
+std::optional<std::string> grouped_pool(std::string_view text) {
+  const std::optional<std::string> plain = without_separators(text);
+  if (!plain || text.find(',') == std::string_view::npos) return std::nullopt;
+  const std::size_t digits = plain->find_first_not_of("0123456789");
+  return digits != std::string::npos && (*plain)[digits] == 'x' ? plain : std::nullopt;
+}
+
+/// Where the number of GPUs ends: at the `x`, or at the blank of `8 rtx-4090`.
+std::size_t end_of_number(std::string_view item) {
+  const std::size_t times = item.find('x'), blank = item.find(' ');
+  const std::size_t behind = blank < item.size() ? item.find_first_not_of(' ', blank) : times;
+  return behind < times ? blank : times;
+}
+
+/// A noun where the kind of GPU belongs: `16xgpu`, `2xnodes`.
+std::optional<Error> names_no_kind(std::string_view item, std::int64_t gpus, std::string_view kind,
+                                   const StoreOptions& store) {
+  const std::optional<WordedCount> meant = worded_count(fmt::format("{} {}", gpus, kind), "", store);
+  return meant ? std::optional(refused_words(item, *meant, false)) : std::nullopt;
+}
+
+Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
+  const std::size_t times = end_of_number(item);
+  const bool counted = !item.empty() && std::isdigit(static_cast<unsigned char>(item.front())) != 0;
+  if (!counted || times == std::string_view::npos || times + 1 == item.size())
+    return fail(bad_pool(item, "which is no number of GPUs, an `x` and their kind"));
+  const Result<std::int64_t> gpus = read_count("--gpus", trim(item.substr(0, times)), 1, kMostRanks);
+  if (!gpus) return fail(gpus.error());
+  const std::string_view kind = trim(item.substr(times + 1));
+  if (const auto error = machines_or_gpus("gpus", item, store, false)) return fail(*error);
+  if (const std::size_t end = std::min(kind.find_first_not_of("0123456789"), kind.size());
+      end > 0 && (end == kind.size() || kind[end] == 'x') && !load_gpu(kind, store))
+    if (const Result<std::int64_t> each = read_count("--gpus", kind.substr(0, end), 1, kMostRanks / *gpus); each) {
+      if (const auto error = names_no_kind(item, *gpus * *each, trim(kind.substr(end), "x "), store); error)
+        return fail(*error);
+      return fail({"bad_value",
+                   fmt::format("`--gpus` counts GPUs and not nodes: `{}`", item),
+                   {},
+                   {fmt::format("write `--gpus {}{}`", *gpus * *each, kind.substr(end))}});
+    }
+  if (const auto error = names_no_kind(item, *gpus, kind, store); error) return fail(*error);
+  Result<Found<Cluster>> found = load_cluster_of_gpu(kind, store);
+  if (!found && machine_called(kind).gpus > 0)  // a cluster may go by the same name
+    if (const auto rented = counted_gpus(item, store)) return fail(refused_count("gpus", item, *rented, false, false));
+  if (!found) {
+    Result<Found<Cluster>> cluster = load_cluster(kind, store);
+    if (!cluster) return fail(found.error());
+    found = std::move(cluster);
+  }
+  return Pool{std::move(found->value), static_cast<int>(*gpus)};
+}
+
+}  // namespace
+
+bool names_pools(std::string_view text) {
+  if (const auto plain = without_separators(text); plain && plain->find_first_of(",x") == std::string::npos)
+    return false;
+  return text.find(',') != std::string_view::npos || (trim(text).find_first_of("x ") != std::string_view::npos &&
+                                                      std::isdigit(static_cast<unsigned char>(text.front())) != 0);
+}
+
+void add_pool(std::string& words, int gpus, std::string_view kind) {
+  words += fmt::format("{}{}x{}", words.empty() ? "" : ",", gpus, kind);
+}
+
+std::string pools_text(const PooledCluster& cluster) {
+  std::string out;
+  for (const Pool& pool : cluster.pools) add_pool(out, pool.gpus, pool.cluster.gpu.name);
+  if (!cluster.link) return out;
+  std::string rate = format_quantity(cluster.link->bandwidth.value, Dimension::ByteRate);
+  std::erase(rate, ' ');
+  return out + ",link=" + rate;
+}
+
+Result<PooledCluster> read_pools(std::string_view text, const StoreOptions& store) {
+  if (const std::optional<std::string> plain = grouped_pool(text))
+    return fail({"bad_number",
+                 fmt::format("`--gpus` counts without commas, got `{}`", text),
+                 {},
+                 {fmt::format("write `--gpus {}`", *plain)}});
+  PooledCluster words;
+  Errors errors;
+  std::vector<Pool> named;
+  for (const std::string_view item : split(text, ",")) {
+    if (item.starts_with("link=")) {
+      const Result<Tier> link = read_link(item, item.substr(5));
+      if (!keep_errors(errors, link)) continue;
+      if (words.link)
+        errors.push_back(bad_pool(item, "and the link is given already"));
+      else
+        words.link = *link;
+      continue;
+    }
+    Result<Pool> pool = read_pool(trim(item), store);
+    if (keep_errors(errors, pool)) named.push_back(std::move(*pool));
+  }
+  for (Pool& pool : named) {
+    const auto same = std::find_if(words.pools.begin(), words.pools.end(), [&](const Pool& known) {
+      return known.cluster.name == pool.cluster.name && known.cluster.gpu.name == pool.cluster.gpu.name;
+    });
+    if (same == words.pools.end())
+      words.pools.push_back(std::move(pool));
+    else if (words.link)
+      errors.push_back(bad_pool(text,
+                                "and pools of one kind with a slow link between them are tiers of one cluster: "
+                                "see plan-preset(5)"));
+    else
+      same->gpus += pool.gpus;
+  }
+  std::int64_t all = 0;
+  for (const Pool& pool : words.pools) all += pool.gpus;
+  if (errors.empty() && (words.pools.empty() || words.pools.size() > kMostPools))
+    errors.push_back(bad_pool(text, fmt::format("and a job has 1 to {} kinds of GPU", kMostPools)));
+  for (const Pool& pool : words.pools)
+    if (words.pools.size() > 1 && !pool.cluster.tiers.empty() && pool.cluster.tiers.front().torus.any())
+      errors.push_back(
+          bad_pool(pool.cluster.name, "whose slices are tori: they stand in no pipeline with other kinds"));
+  if (errors.empty() && words.link && words.pools.size() < 2)
+    errors.push_back(bad_pool(text, "and a link needs two kinds of GPU"));
+  if (all > kMostRanks) errors.push_back(bad_pool(text, fmt::format("and a job has at most {} GPUs", kMostRanks)));
+  if (!errors.empty()) return fail(std::move(errors));
+  return words;
+}
+
+Result<std::vector<Fixed>> read_pool_layouts(std::string_view text) {
+  std::vector<Fixed> all;
+  Errors errors;
+  for (const std::string_view part : split(text, "/")) {
+    Result<Fixed> fixed = read_layout(part);
+    if (keep_errors(errors, fixed)) all.push_back(std::move(*fixed));
+  }
+  if (!errors.empty()) return fail(std::move(errors));
+  return all;
+}
+
+}  // namespace plan
