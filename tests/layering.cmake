@@ -62,8 +62,17 @@ arrows(cli/request ${asked} cli/launch cli/launch/scripts cli/terminal ${domain}
 set(asked cli/request ${asked})
 arrows(cli/explain ${asked} cli/terminal ${domain})
 arrows(cli/check ${asked} cli/launch cli/logs cli/terminal ${domain})
-arrows(cli/report cli/logs cli/check cli/explain ${asked} cli/terminal ${domain})
-arrows(cli/commands cli/report cli/logs cli/check cli/explain ${asked} cli/launch cli/launch/capture
+set(below_report cli/logs cli/check cli/explain ${asked} cli/terminal ${domain})
+arrows(cli/report/parts ${below_report})
+arrows(cli/report/page ${below_report})
+arrows(cli/report/plan cli/report/page cli/report/parts ${below_report})
+arrows(cli/report/check cli/report/plan cli/report/page ${below_report})
+arrows(cli/report/sweep cli/report/plan cli/report/page cli/report/parts ${below_report})
+arrows(cli/report/runs cli/report/plan cli/report/page cli/report/parts ${below_report})
+arrows(cli/report/probe cli/report/plan ${below_report})
+set(reported cli/report/probe cli/report/runs cli/report/sweep cli/report/check cli/report/plan cli/report/page
+  cli/report/parts)
+arrows(cli/commands ${reported} cli/logs cli/check cli/explain ${asked} cli/launch cli/launch/capture
   cli/launch/megatron cli/launch/start cli/terminal ${domain})
 arrows(cli cli/commands cli/terminal)  # main.cpp
 

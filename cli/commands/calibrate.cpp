@@ -7,7 +7,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/write_output.hpp"
-#include "cli/report/calibration.hpp"
+#include "cli/report/runs/calibration.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/run_files.hpp"
 #include "cli/request/words/gpu_words.hpp"

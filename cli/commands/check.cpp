@@ -7,7 +7,7 @@
 #include "cli/check/check.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/launch/megatron/log.hpp"
-#include "cli/report/check.hpp"
+#include "cli/report/check/check.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "formulas/keep_errors.hpp"
 #include "presets/suggest.hpp"

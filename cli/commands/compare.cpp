@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cli/commands/commands.hpp"
-#include "cli/report/comparison.hpp"
+#include "cli/report/sweep/comparison.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/sources/plan_json_read.hpp"
 #include "cli/request/sources/request.hpp"

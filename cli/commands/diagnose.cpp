@@ -10,7 +10,7 @@
 #include "cli/commands/write_output.hpp"
 #include "cli/launch/megatron/log.hpp"
 #include "cli/logs/job_logs.hpp"
-#include "cli/report/diagnosis.hpp"
+#include "cli/report/runs/diagnosis.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/run_files.hpp"
 #include "cli/terminal/diagnostic.hpp"

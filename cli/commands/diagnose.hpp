@@ -3,7 +3,7 @@
 #include <string>
 
 #include "cli/logs/job_logs.hpp"
-#include "cli/report/diagnosis.hpp"
+#include "cli/report/runs/diagnosis.hpp"
 #include "cli/request/table/args.hpp"
 #include "cli/terminal/streams.hpp"
 

@@ -12,7 +12,7 @@
 #include "cli/launch/launch.hpp"
 #include "cli/launch/megatron/megatron.hpp"
 #include "cli/launch/start/upkeep.hpp"
-#include "cli/report/json.hpp"
+#include "cli/report/plan/json.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/run_cost.hpp"
 #include "cli/request/sources/releases.hpp"

@@ -7,7 +7,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/explain/explain.hpp"
-#include "cli/report/json.hpp"
+#include "cli/report/plan/json.hpp"
 #include "cli/request/library.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/table/option_table.hpp"

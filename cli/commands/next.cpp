@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "cli/commands/commands.hpp"
-#include "cli/report/next.hpp"
+#include "cli/report/runs/next.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/run_files.hpp"
 #include "cli/terminal/diagnostic.hpp"

@@ -5,7 +5,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/plan_report.hpp"
-#include "cli/report/layer_note.hpp"
+#include "cli/report/parts/layer_note.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"

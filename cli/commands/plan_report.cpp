@@ -3,9 +3,9 @@
 
 #include <fmt/core.h>
 
-#include "cli/report/choice_text.hpp"
-#include "cli/report/timeline.hpp"
-#include "cli/report/trace.hpp"
+#include "cli/report/page/timeline.hpp"
+#include "cli/report/parts/choice_text.hpp"
+#include "cli/report/plan/trace.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
 #include "planner/estimate/replay.hpp"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "cli/report/report.hpp"
+#include "cli/report/plan/report.hpp"
 #include "cli/request/table/args.hpp"
 #include "formulas/result.hpp"
 

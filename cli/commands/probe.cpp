@@ -5,7 +5,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/commands/probe_run.hpp"
 #include "cli/commands/write_output.hpp"
-#include "cli/report/probe.hpp"
+#include "cli/report/probe/probe.hpp"
 #include "cli/request/flags/probe_options.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"

@@ -4,7 +4,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/probe_run.hpp"
-#include "cli/report/probe_check.hpp"
+#include "cli/report/probe/probe_check.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "hwprobe/visible.hpp"
 

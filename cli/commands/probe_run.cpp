@@ -10,7 +10,7 @@
 #include <ctime>
 #include <filesystem>
 
-#include "cli/report/json.hpp"
+#include "cli/report/plan/json.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/format.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cli/commands/commands.hpp"
-#include "cli/report/json.hpp"
+#include "cli/report/plan/json.hpp"
 #include "cli/request/formula_lookup.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/words/gpu_words.hpp"

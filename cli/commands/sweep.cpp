@@ -6,7 +6,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/sweep_points.hpp"
-#include "cli/report/sweep.hpp"
+#include "cli/report/sweep/sweep.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/output.hpp"

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <utility>
 
-#include "cli/report/csv.hpp"
-#include "cli/report/tables.hpp"
+#include "cli/report/parts/tables.hpp"
+#include "cli/report/plan/csv.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/numbers.hpp"

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "cli/report/sweep.hpp"
+#include "cli/report/sweep/sweep.hpp"
 #include "cli/request/table/args.hpp"
 
 namespace plan {

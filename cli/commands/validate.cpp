@@ -4,7 +4,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/write_output.hpp"
-#include "cli/report/validation.hpp"
+#include "cli/report/runs/validation.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/run_files.hpp"
 #include "cli/terminal/diagnostic.hpp"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "cli/report/calibration.hpp"
+#include "cli/report/runs/calibration.hpp"
 #include "cli/request/run_files.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/runs/diagnosis.hpp"

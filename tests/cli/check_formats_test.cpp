@@ -5,8 +5,8 @@
 #include <set>
 
 #include "check_files.hpp"
-#include "cli/report/check.hpp"
-#include "cli/report/check_text.hpp"
+#include "cli/report/check/check.hpp"
+#include "cli/report/check/check_text.hpp"
 
 using namespace plan;
 using namespace plan::checks;

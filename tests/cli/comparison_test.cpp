@@ -1,5 +1,5 @@
 // Two plans side by side: decisions, effects that add up, words for which way is better.
-#include "cli/report/comparison.hpp"
+#include "cli/report/sweep/comparison.hpp"
 
 #include <doctest/doctest.h>
 

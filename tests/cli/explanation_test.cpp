@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/report/explanation_html.hpp"
+#include "cli/report/plan/explanation_html.hpp"
 
 using namespace plan;
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "cli/commands/sweep_points.hpp"
-#include "cli/report/report.hpp"
-#include "cli/report/sweep.hpp"
+#include "cli/report/plan/report.hpp"
+#include "cli/report/sweep/sweep.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/format.hpp"
 #include "planner/choice/advice.hpp"

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/check.hpp"
-#include "cli/report/check_text.hpp"
-#include "cli/report/diagnosis.hpp"
-#include "cli/report/diagnosis_rows.hpp"
-#include "cli/report/report.hpp"
-#include "cli/report/tables.hpp"
+#include "cli/report/check/check.hpp"
+#include "cli/report/check/check_text.hpp"
+#include "cli/report/parts/tables.hpp"
+#include "cli/report/plan/report.hpp"
+#include "cli/report/runs/diagnosis.hpp"
+#include "cli/report/runs/diagnosis_rows.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"

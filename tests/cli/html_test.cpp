@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/page.hpp"
-#include "cli/report/report.hpp"
-#include "cli/report/tables.hpp"
+#include "cli/report/page/page.hpp"
+#include "cli/report/parts/tables.hpp"
+#include "cli/report/plan/report.hpp"
 #include "cli/request/words/layout_flag.hpp"
 #include "cli/terminal/format.hpp"
 #include "planner/planner.hpp"

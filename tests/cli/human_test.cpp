@@ -3,8 +3,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "cli/report/report.hpp"
-#include "cli/report/tables.hpp"
+#include "cli/report/parts/tables.hpp"
+#include "cli/report/plan/report.hpp"
 #include "sample_plan.hpp"
 
 using namespace plan;

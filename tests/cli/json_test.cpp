@@ -7,7 +7,7 @@
 #include <sstream>
 #include <type_traits>
 
-#include "cli/report/report.hpp"
+#include "cli/report/plan/report.hpp"
 #include "contents.hpp"
 #include "planner/problem/axes.hpp"
 #include "sample_plan.hpp"

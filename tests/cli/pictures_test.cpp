@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/page.hpp"
-#include "cli/report/predicted_course.hpp"
-#include "cli/report/report.hpp"
-#include "cli/report/timeline.hpp"
+#include "cli/report/page/page.hpp"
+#include "cli/report/page/timeline.hpp"
+#include "cli/report/plan/report.hpp"
+#include "cli/report/runs/predicted_course.hpp"
 #include "page_tags.hpp"
 #include "sample_plan.hpp"
 #include "scheduled_plans.hpp"

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/json.hpp"
-#include "cli/report/report.hpp"
+#include "cli/report/plan/json.hpp"
+#include "cli/report/plan/report.hpp"
 #include "planner/planner.hpp"
 #include "presets/store.hpp"
 #include "sample_plan.hpp"

@@ -1,4 +1,4 @@
-#include "cli/report/probe.hpp"
+#include "cli/report/probe/probe.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/choice_text.hpp"
-#include "cli/report/report.hpp"
+#include "cli/report/parts/choice_text.hpp"
+#include "cli/report/plan/report.hpp"
 #include "cli/request/resolve.hpp"
 #include "planner/planner.hpp"
 #include "planner/rules/frameworks.hpp"

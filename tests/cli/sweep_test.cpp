@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "check_files.hpp"
-#include "cli/report/csv.hpp"
-#include "cli/report/sweep.hpp"
+#include "cli/report/plan/csv.hpp"
+#include "cli/report/sweep/sweep.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/sources/plan_json_read.hpp"
 #include "cli/request/unstated.hpp"

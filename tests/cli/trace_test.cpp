@@ -1,5 +1,5 @@
 // The trace is read back as JSON: tracks nest, times and bytes are the estimate's, arrows join what they say.
-#include "cli/report/trace.hpp"
+#include "cli/report/plan/trace.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include <sstream>
 #include <vector>
 
-#include "cli/report/timeline.hpp"
+#include "cli/report/page/timeline.hpp"
 #include "scheduled_plans.hpp"
 
 namespace plan {

@@ -1,4 +1,4 @@
-#include "cli/report/validation.hpp"
+#include "cli/report/runs/validation.hpp"
 
 #include <doctest/doctest.h>
 

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "cli/explain/explain.hpp"
-#include "cli/report/csv.hpp"
-#include "cli/report/report.hpp"
-#include "cli/report/tables.hpp"
-#include "cli/report/trace.hpp"
+#include "cli/report/parts/tables.hpp"
+#include "cli/report/plan/csv.hpp"
+#include "cli/report/plan/report.hpp"
+#include "cli/report/plan/trace.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/words/layout_flag.hpp"
 #include "cli/terminal/format.hpp"

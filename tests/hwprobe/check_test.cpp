@@ -14,7 +14,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "cli/report/probe_check.hpp"
+#include "cli/report/probe/probe_check.hpp"
 #include "hwprobe/placement.hpp"
 #include "hwprobe/visible.hpp"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/report/comparison.hpp"
+#include "cli/report/sweep/comparison.hpp"
 #include "formulas/result.hpp"
 #include "planner/answer/plan.hpp"
 

@@ -1,4 +1,4 @@
-// Reads back what cli/report/json.cpp writes, key by key. Tested by tests/cli/plan_json_read_test.cpp.
+// Reads back what cli/report/plan/json.cpp writes, key by key. Tested by tests/cli/plan_json_read_test.cpp.
 #include "cli/request/sources/plan_json_read.hpp"
 
 #include <fmt/format.h>
