@@ -1,4 +1,5 @@
 cmake_minimum_required(VERSION 3.22)
+get_filename_component(SOURCE_DIR ${SOURCE_DIR} ABSOLUTE)  # of a relative folder GLOB finds nothing
 # Include directions between the folders: `arrow(cli/check -> cli/launch)` lets files of the first include headers of the
 # second. A folder may always include itself. A folder that no arrow names is an error, and so is a circle of arrows, so
 # that whoever adds a folder says where it stands.
@@ -14,7 +15,7 @@ function(arrows from)
 endfunction()
 
 set(search planner/search planner/estimate planner/memory planner/cost planner/answer planner/rules planner/problem)
-set(domain formulas ${search} planner/choice planner/stages planner/pools planner planner/runs presets hwprobe)
+set(domain formulas ${search} planner/choice planner/stages planner/pools planner planner/runs presets)
 arrows(formulas)
 arrows(planner/problem formulas)
 arrows(planner/rules planner/problem formulas)
@@ -30,6 +31,14 @@ arrows(planner planner/pools planner/stages planner/choice ${search} formulas)
 arrows(planner/runs planner ${search} formulas)
 arrows(presets formulas)
 arrows(hwprobe formulas)
+arrows(hwprobe/start hwprobe formulas)
+arrows(hwprobe/node hwprobe/start hwprobe formulas)
+arrows(hwprobe/ranks hwprobe/start hwprobe formulas)
+arrows(hwprobe/fits formulas)
+arrows(hwprobe/import hwprobe/fits hwprobe formulas)
+arrows(hwprobe/sweep hwprobe formulas)
+arrows(hwprobe/profile hwprobe/sweep hwprobe/import hwprobe/fits formulas)
+arrows(hwprobe/session hwprobe/profile hwprobe/fits hwprobe/ranks hwprobe/node hwprobe/start hwprobe formulas)
 arrows(hwprobe/hip/include)
 arrows(hwprobe/hip hwprobe formulas)
 arrows(hwprobe/cuda hwprobe/hip hwprobe formulas)
@@ -51,10 +60,11 @@ set(dialects cli/launch/post_training cli/launch/megatron cli/launch/torchtitan 
   cli/launch/scripts cli/launch/start cli/launch/job)
 arrows(cli/launch/dialect ${dialects} ${below_launch})
 arrows(cli/launch cli/launch/dialect ${dialects} cli/launch/trainer cli/launch/capture ${below_launch})
-arrows(cli/logs cli/terminal ${domain})
+arrows(cli/logs hwprobe/fits cli/terminal ${domain})
 arrows(cli/request/table cli/launch cli/terminal ${domain})
 arrows(cli/request/words cli/request/table cli/launch/megatron cli/terminal ${domain})
-arrows(cli/request/flags cli/request/words cli/request/table cli/terminal ${domain})
+arrows(cli/request/flags cli/request/words cli/request/table hwprobe/import hwprobe/sweep hwprobe/node hwprobe
+  cli/terminal ${domain})
 arrows(cli/request/sources cli/request/flags cli/request/words cli/request/table cli/launch cli/launch/megatron
   cli/terminal ${domain})
 set(asked cli/request/sources cli/request/flags cli/request/words cli/request/table)
@@ -69,11 +79,12 @@ arrows(cli/report/plan cli/report/page cli/report/parts ${below_report})
 arrows(cli/report/check cli/report/plan cli/report/page ${below_report})
 arrows(cli/report/sweep cli/report/plan cli/report/page cli/report/parts ${below_report})
 arrows(cli/report/runs cli/report/plan cli/report/page cli/report/parts ${below_report})
-arrows(cli/report/probe cli/report/plan ${below_report})
+arrows(cli/report/probe cli/report/plan hwprobe/session hwprobe/profile hwprobe/sweep hwprobe/node ${below_report})
 set(reported cli/report/probe cli/report/runs cli/report/sweep cli/report/check cli/report/plan cli/report/page
   cli/report/parts)
 arrows(cli/commands ${reported} cli/logs cli/check cli/explain ${asked} cli/launch cli/launch/capture
-  cli/launch/megatron cli/launch/start cli/terminal ${domain})
+  cli/launch/megatron cli/launch/start hwprobe/session hwprobe/import hwprobe/node hwprobe/start cli/terminal
+  ${domain})
 arrows(cli cli/commands cli/terminal)  # main.cpp
 
 set(wrong 0)

@@ -1,4 +1,5 @@
 cmake_minimum_required(VERSION 3.22)
+get_filename_component(SOURCE_DIR ${SOURCE_DIR} ABSOLUTE)  # of a relative folder GLOB finds nothing
 # What comments, pages and build files name must exist: files of this tree, pages of the manual, and in the pages of laws,
 # launch files and measuring the section or rule. cmake -DSOURCE_DIR=. -P tests/references.cmake
 file(GLOB_RECURSE files RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/cli/* ${SOURCE_DIR}/formulas/* ${SOURCE_DIR}/hwprobe/*

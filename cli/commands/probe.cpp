@@ -12,9 +12,9 @@
 #include "cli/terminal/terminal.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/words.hpp"
-#include "hwprobe/import.hpp"
-#include "hwprobe/launcher.hpp"
-#include "hwprobe/visible.hpp"
+#include "hwprobe/import/import.hpp"
+#include "hwprobe/node/visible.hpp"
+#include "hwprobe/start/launcher.hpp"
 #include "presets/hardware.hpp"
 #include "presets/yaml.hpp"
 

@@ -6,7 +6,7 @@
 #include "cli/commands/probe_run.hpp"
 #include "cli/report/probe/probe_check.hpp"
 #include "cli/terminal/diagnostic.hpp"
-#include "hwprobe/visible.hpp"
+#include "hwprobe/node/visible.hpp"
 
 namespace plan {
 

@@ -17,8 +17,8 @@
 #include "cli/terminal/interrupts.hpp"
 #include "cli/terminal/output.hpp"
 #include "cli/terminal/terminal.hpp"
-#include "hwprobe/libraries.hpp"
-#include "hwprobe/visible.hpp"
+#include "hwprobe/node/libraries.hpp"
+#include "hwprobe/node/visible.hpp"
 #include "presets/hardware.hpp"
 
 namespace plan {

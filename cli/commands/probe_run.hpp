@@ -3,8 +3,8 @@
 #include "cli/request/flags/probe_options.hpp"
 #include "cli/request/table/args.hpp"
 #include "cli/terminal/streams.hpp"
-#include "hwprobe/launcher.hpp"
-#include "hwprobe/session.hpp"
+#include "hwprobe/session/session.hpp"
+#include "hwprobe/start/launcher.hpp"
 
 namespace plan {
 

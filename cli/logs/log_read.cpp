@@ -18,7 +18,7 @@
 
 #include "cli/logs/log_keys.hpp"
 #include "formulas/units.hpp"
-#include "hwprobe/fit.hpp"
+#include "hwprobe/fits/fit.hpp"
 
 namespace plan {
 namespace {

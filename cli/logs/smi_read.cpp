@@ -14,7 +14,7 @@
 #include "cli/logs/slow_ranks.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/text.hpp"
-#include "hwprobe/fit.hpp"
+#include "hwprobe/fits/fit.hpp"
 
 namespace plan {
 namespace {

@@ -11,7 +11,7 @@
 #include <cmath>
 
 #include "cli/logs/slow_ranks.hpp"
-#include "hwprobe/fit.hpp"
+#include "hwprobe/fits/fit.hpp"
 
 namespace plan {
 namespace {

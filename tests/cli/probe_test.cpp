@@ -11,9 +11,9 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/request/flags/probe_options.hpp"
-#include "hwprobe/compare.hpp"
-#include "hwprobe/discover.hpp"
 #include "hwprobe/full_profile.hpp"
+#include "hwprobe/node/discover.hpp"
+#include "hwprobe/profile/compare.hpp"
 #include "presets/store.hpp"
 
 using namespace plan;

@@ -1,4 +1,4 @@
-#include "hwprobe/assemble.hpp"
+#include "hwprobe/profile/assemble.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "formulas/efficiency.hpp"
-#include "hwprobe/sweep.hpp"
+#include "hwprobe/sweep/sweep.hpp"
 
 using namespace plan;
 

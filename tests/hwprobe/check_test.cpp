@@ -1,7 +1,7 @@
 // Screens of `plan probe --check` in situations that happen: each is a machine made of stand-ins for the driver, the
 // vendor's libraries and /sys, and a file of tests/hwprobe/check holds what is printed. PLAN_UPDATE_GOLDEN=1 rewrites
 // them.
-#include "hwprobe/check.hpp"
+#include "hwprobe/session/check.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>
@@ -15,8 +15,8 @@
 #include <sstream>
 
 #include "cli/report/probe/probe_check.hpp"
-#include "hwprobe/placement.hpp"
-#include "hwprobe/visible.hpp"
+#include "hwprobe/node/visible.hpp"
+#include "hwprobe/session/placement.hpp"
 
 using namespace plan;
 namespace fs = std::filesystem;

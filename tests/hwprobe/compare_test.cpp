@@ -1,4 +1,4 @@
-#include "hwprobe/compare.hpp"
+#include "hwprobe/profile/compare.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>

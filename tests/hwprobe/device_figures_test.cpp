@@ -8,7 +8,7 @@
 
 #include "device_bench.hpp"
 #include "formulas/names.hpp"
-#include "hwprobe/sweep.hpp"
+#include "hwprobe/sweep/sweep.hpp"
 
 using namespace plan;
 using namespace device_bench;

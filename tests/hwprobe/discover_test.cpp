@@ -1,4 +1,4 @@
-#include "hwprobe/discover.hpp"
+#include "hwprobe/node/discover.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,9 +14,9 @@
 #include <sstream>
 #include <thread>
 
-#include "hwprobe/load_driver.hpp"
-#include "hwprobe/nvml.hpp"
-#include "hwprobe/pulse.hpp"
+#include "hwprobe/node/load_driver.hpp"
+#include "hwprobe/node/nvml.hpp"
+#include "hwprobe/session/pulse.hpp"
 #include "temporary_folder.hpp"
 
 using namespace plan;

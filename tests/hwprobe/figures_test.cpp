@@ -7,8 +7,8 @@
 #include <set>
 
 #include "full_profile.hpp"
-#include "hwprobe/assemble.hpp"
-#include "hwprobe/compare.hpp"
+#include "hwprobe/profile/assemble.hpp"
+#include "hwprobe/profile/compare.hpp"
 
 using namespace plan;
 

@@ -1,4 +1,4 @@
-#include "hwprobe/fit.hpp"
+#include "hwprobe/fits/fit.hpp"
 #include "formulas/traced.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // Who is let in among the ranks of a job, and who is shown the door: sockets that speak the handshake of
 // plan-measuring(7) 3.4 well, badly, too late or not at all.
-#include "hwprobe/gathering.hpp"
+#include "hwprobe/ranks/gathering.hpp"
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>

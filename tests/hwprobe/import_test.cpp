@@ -1,4 +1,4 @@
-#include "hwprobe/import.hpp"
+#include "hwprobe/import/import.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>

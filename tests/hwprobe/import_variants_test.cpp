@@ -9,7 +9,7 @@
 #include <random>
 
 #include "formulas/efficiency.hpp"
-#include "hwprobe/import.hpp"
+#include "hwprobe/import/import.hpp"
 
 using namespace plan;
 

@@ -1,4 +1,4 @@
-#include "hwprobe/launcher.hpp"
+#include "hwprobe/start/launcher.hpp"
 
 #include <doctest/doctest.h>
 

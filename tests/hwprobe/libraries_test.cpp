@@ -1,4 +1,4 @@
-#include "hwprobe/libraries.hpp"
+#include "hwprobe/node/libraries.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <map>
 
-#include "hwprobe/plugin.hpp"
+#include "hwprobe/session/plugin.hpp"
 
 using namespace plan;
 namespace fs = std::filesystem;

@@ -1,4 +1,4 @@
-#include "hwprobe/nodelist.hpp"
+#include "hwprobe/start/nodelist.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "hwprobe/placement.hpp"
+#include "hwprobe/session/placement.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "hwprobe/quality.hpp"
+#include "hwprobe/fits/quality.hpp"
 
 #include <doctest/doctest.h>
 

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "full_profile.hpp"
-#include "hwprobe/assemble.hpp"
-#include "hwprobe/pulse.hpp"
+#include "hwprobe/profile/assemble.hpp"
+#include "hwprobe/session/pulse.hpp"
 
 using namespace plan;
 

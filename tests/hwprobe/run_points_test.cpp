@@ -1,5 +1,5 @@
 // The order of a probe's points: canaries, a second pass, and what of them the profile says.
-#include "hwprobe/run_points.hpp"
+#include "hwprobe/session/run_points.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "hwprobe/rank_work.hpp"
-#include "hwprobe/sweep.hpp"
+#include "hwprobe/session/rank_work.hpp"
+#include "hwprobe/sweep/sweep.hpp"
 
 using namespace plan;
 

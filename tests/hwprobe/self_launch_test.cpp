@@ -1,6 +1,6 @@
 // What becomes of the processes that rank 0 starts on its own node: each gets its place in the job, and none is left
 // when rank 0 is done. Who ends by itself is not disturbed, who waits is asked once, who does not listen is made to.
-#include "hwprobe/self_launch.hpp"
+#include "hwprobe/start/self_launch.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "hwprobe/statistics.hpp"
+#include "hwprobe/fits/statistics.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-#include "hwprobe/pulse.hpp"
+#include "hwprobe/session/pulse.hpp"
 
 using namespace plan;
 

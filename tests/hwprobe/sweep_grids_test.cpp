@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "hwprobe/sweep.hpp"
-#include "hwprobe/sweep_shapes.hpp"
+#include "hwprobe/sweep/sweep.hpp"
+#include "hwprobe/sweep/sweep_shapes.hpp"
 
 using namespace plan;
 

@@ -1,4 +1,4 @@
-#include "hwprobe/sweep.hpp"
+#include "hwprobe/sweep/sweep.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "hwprobe/sweep_shapes.hpp"
+#include "hwprobe/sweep/sweep_shapes.hpp"
 
 using namespace plan;
 

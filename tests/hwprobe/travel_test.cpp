@@ -9,9 +9,9 @@
 #include <random>
 #include <set>
 
-#include "hwprobe/check.hpp"
-#include "hwprobe/rank_work.hpp"
-#include "hwprobe/wire.hpp"
+#include "hwprobe/ranks/wire.hpp"
+#include "hwprobe/session/check.hpp"
+#include "hwprobe/session/rank_work.hpp"
 
 using namespace plan;
 

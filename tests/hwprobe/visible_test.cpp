@@ -1,4 +1,4 @@
-#include "hwprobe/visible.hpp"
+#include "hwprobe/node/visible.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>

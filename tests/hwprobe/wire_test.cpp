@@ -1,4 +1,4 @@
-#include "hwprobe/wire.hpp"
+#include "hwprobe/ranks/wire.hpp"
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <random>
 
-#include "hwprobe/rank_work.hpp"
-#include "hwprobe/rendezvous.hpp"
+#include "hwprobe/ranks/rendezvous.hpp"
+#include "hwprobe/session/rank_work.hpp"
 
 using namespace plan;
 

@@ -1,6 +1,6 @@
 // A rank's own work on a thread of its own: what it gives is handed over when it is done, and work that hangs is left
 // behind.
-#include "hwprobe/worker.hpp"
+#include "hwprobe/ranks/worker.hpp"
 
 #include <doctest/doctest.h>
 #include <poll.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "hwprobe/peer.hpp"
+#include "hwprobe/ranks/peer.hpp"
 
 using namespace plan;
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "formulas/cluster.hpp"
-#include "hwprobe/fit.hpp"
+#include "hwprobe/fits/fit.hpp"
 #include "tests/tools/hardware_csv.hpp"
 
 namespace plan::derive {

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "cli/terminal/terminal.hpp"
-#include "hwprobe/compare.hpp"
-#include "hwprobe/discover.hpp"
-#include "hwprobe/sweep.hpp"
+#include "hwprobe/node/discover.hpp"
+#include "hwprobe/profile/compare.hpp"
+#include "hwprobe/sweep/sweep.hpp"
 
 namespace plan {
 

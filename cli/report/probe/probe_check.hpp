@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cli/terminal/terminal.hpp"
-#include "hwprobe/check.hpp"
+#include "hwprobe/session/check.hpp"
 
 namespace plan {
 

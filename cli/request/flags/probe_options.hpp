@@ -6,9 +6,9 @@
 
 #include "cli/request/table/args.hpp"
 #include "formulas/hardware_profile.hpp"
-#include "hwprobe/discover.hpp"
-#include "hwprobe/import.hpp"
-#include "hwprobe/sweep.hpp"
+#include "hwprobe/import/import.hpp"
+#include "hwprobe/node/discover.hpp"
+#include "hwprobe/sweep/sweep.hpp"
 #include "presets/store.hpp"
 
 namespace plan {
