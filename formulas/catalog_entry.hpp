@@ -41,12 +41,6 @@ struct CatalogGroup {
 };
 
 namespace detail {
-constexpr double number(double v) { return v; }
-template <class Rep, class Tag>
-constexpr double number(Quantity<Rep, Tag> v) {
-  return static_cast<double>(v.value);
-}
-
 template <class F>
 struct Signature;
 template <class R, class In>
@@ -81,7 +75,7 @@ constexpr std::size_t field_count() {
 template <auto Function, std::size_t... I>
 double call(SymbolValues v, std::index_sequence<I...>) {
   using Input = typename Signature<decltype(Function)>::Input;
-  return number(Function(Input{v[I]...}));
+  return value_of(Function(Input{v[I]...}));
 }
 
 /// Not defined: calling it is how `entry` refuses to compile.

@@ -27,6 +27,25 @@ namespace plan {
                     [](char x, char y) { return lower_case(x) == lower_case(y); });
 }
 
+/// A name as it is compared: in lower case, without the signs that people put between its words.
+[[nodiscard]] inline std::string without_signs(std::string_view name, std::string_view signs = "-_ ") {
+  std::string out;
+  for (const char c : name)
+    if (signs.find(c) == std::string_view::npos) out += lower_case(c);
+  return out;
+}
+
+[[nodiscard]] constexpr bool letter_or_digit(char c) {
+  return (lower_case(c) >= 'a' && lower_case(c) <= 'z') || (c >= '0' && c <= '9');
+}
+/// What is left of a name in lower case without any sign.
+[[nodiscard]] inline std::string letters_and_digits(std::string_view name) {
+  std::string out;
+  for (const char c : name)
+    if (letter_or_digit(c)) out += lower_case(c);
+  return out;
+}
+
 /// All that a line and its end are blank by.
 inline constexpr std::string_view kWhiteSpace = " \t\n\v\f\r";
 /// A text without the blanks around it.

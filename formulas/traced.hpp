@@ -71,14 +71,6 @@ class Traced {
   std::vector<TracedSymbol> symbols_{};
 };
 
-/// The plain number of any kind.
-template <class Number>
-requires std::is_arithmetic_v<Number>
-constexpr Number value_of(Number a) { return a; }
-template <class Tag>
-constexpr double value_of(Quantity<double, Tag> a) {
-  return a.value;
-}
 inline double value_of(const Traced& a) { return a.value(); }
 
 inline double larger(double a, double b) { return std::max(a, b); }

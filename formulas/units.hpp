@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace plan {
 
@@ -52,6 +53,15 @@ struct Quantity {
     return static_cast<double>(a.value) / static_cast<double>(b.value);
   }
 };
+
+/// The plain number of any kind.
+template <class Number>
+requires std::is_arithmetic_v<Number>
+constexpr Number value_of(Number a) { return a; }
+template <class Rep, class Tag>
+constexpr double value_of(Quantity<Rep, Tag> a) {
+  return static_cast<double>(a.value);
+}
 
 using Bytes = Quantity<std::int64_t, struct BytesTag>;
 using Tokens = Quantity<std::int64_t, struct TokensTag>;

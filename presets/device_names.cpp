@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <string>
 
@@ -18,13 +17,11 @@
 namespace plan {
 namespace {
 
-bool alphanumeric(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
-
 /// Does `name` hold these words with no letter or digit beside them?
 bool holds(std::string_view name, std::string_view words) {
   for (std::size_t at = name.find(words); at != std::string_view::npos; at = name.find(words, at + 1)) {
     const std::size_t end = at + words.size();
-    if ((at == 0 || !alphanumeric(name[at - 1])) && (end == name.size() || !alphanumeric(name[end]))) return true;
+    if ((at == 0 || !letter_or_digit(name[at - 1])) && (end == name.size() || !letter_or_digit(name[end]))) return true;
   }
   return false;
 }
@@ -74,7 +71,7 @@ bool has_memory(const PresetEntry& entry, double gb) {
 double stated_gb(std::string_view name, const std::vector<const PresetEntry*>& presets) {
   for (const bool unit : {true, false})
     for (std::size_t begin = 0, end = 0; begin < name.size(); begin = end + 1) {
-      for (end = begin; end < name.size() && alphanumeric(name[end]);) ++end;
+      for (end = begin; end < name.size() && letter_or_digit(name[end]);) ++end;
       const std::string_view part = name.substr(begin, end - begin);
       const std::size_t digits = std::min(part.find_first_not_of("0123456789"), part.size());
       if (digits == 0 || digits > 4) continue;

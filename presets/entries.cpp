@@ -74,12 +74,7 @@ bool names(const PresetEntry& entry, std::string_view wanted, int pass) {
 
 }  // namespace
 
-std::string folded_name(std::string_view name) {
-  std::string out;
-  for (const char c : name)
-    if (c != '-' && c != '_' && c != ' ' && c != ':') out += lower_case(c);
-  return out;
-}
+std::string folded_name(std::string_view name) { return without_signs(name, "-_ :"); }
 
 PresetWords words_of(PresetKind kind) {
   switch (kind) {

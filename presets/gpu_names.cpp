@@ -54,7 +54,7 @@ std::vector<std::string> words_of_name(std::string_view name, bool turns = false
   std::vector<std::string> parts(1);
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   for (const char c : name) {
-    const bool sign = std::isalnum(static_cast<unsigned char>(c)) == 0;
+    const bool sign = !letter_or_digit(c);
     const bool turn = turns && !sign && !parts.back().empty() && digit(parts.back().back()) != digit(c);
     if ((sign && !parts.back().empty()) || turn) parts.emplace_back();
     if (!sign) parts.back() += lower_case(c);
@@ -152,17 +152,11 @@ std::vector<std::string> gpus_of_make(std::string_view word, const std::vector<P
 }
 
 std::vector<std::string> gpus_of_stem(std::string_view word, const std::vector<PresetEntry>& entries) {
-  const auto plain = [](std::string_view name) {
-    std::string letters;
-    for (const char c : name)
-      if (std::isalnum(static_cast<unsigned char>(c)) != 0) letters += lower_case(c);
-    return letters;
-  };
-  const std::string stem = plain(word);
+  const std::string stem = letters_and_digits(word);
   std::vector<std::string> found;
   if (stem.empty() || std::isdigit(static_cast<unsigned char>(stem.back())) == 0) return found;
   const auto continues = [&](std::string_view name) {
-    const std::string whole = plain(name);
+    const std::string whole = letters_and_digits(name);
     return whole.size() == stem.size() + 1 && whole.starts_with(stem) &&
            std::isalpha(static_cast<unsigned char>(whole.back())) != 0;
   };

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 
 #include "formulas/text.hpp"
@@ -43,16 +42,14 @@ void read_rows(yaml::Map rows, bool described, std::vector<CloudMachine>& out) {
 std::string folded(std::string_view name) {
   constexpr std::string_view kAzure = "standard", kSageMaker = "ml.";
   if (name.starts_with(kSageMaker)) name.remove_prefix(kSageMaker.size());
-  std::string out;
-  for (const char c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) out += lower_case(c);
+  const std::string out = letters_and_digits(name);
   return out.starts_with(kAzure) ? out.substr(kAzure.size()) : out;
 }
 
 /// Does a name begin with these letters and go on behind a sign?
 bool begins_with(std::string_view name, std::string_view wanted) {
   for (std::size_t at = 1; at < name.size(); ++at)
-    if (std::isalnum(static_cast<unsigned char>(name[at])) == 0 && folded(name.substr(0, at)) == wanted) return true;
+    if (!letter_or_digit(name[at]) && folded(name.substr(0, at)) == wanted) return true;
   return false;
 }
 

@@ -143,8 +143,7 @@ FamilyAndSize family_and_size(std::string_view checkpoint) {
     const std::string_view part = std::string_view(word).substr(begin, end - begin);
     if (const std::optional<double> parameters = stated_parameters(part); parameters && !said.family.empty())
       return {std::move(said.family), *parameters};
-    std::copy_if(part.begin(), part.end(), std::back_inserter(said.family),
-                 [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
+    said.family += letters_and_digits(part);
     begin = end + 1;
   }
   return {};

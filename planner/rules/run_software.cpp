@@ -18,13 +18,8 @@ using Same = bool (*)(std::string_view, std::string_view);
 
 /// The same whatever is between its words: `Megatron Core`, `LLaMA Factory`.
 bool same_letters(std::string_view a, std::string_view b) {
-  const auto letters = [](std::string_view name) {
-    std::string kept(name);
-    std::erase_if(kept, [](char c) { return c == '-' || c == '_' || c == ' '; });
-    return lowered(kept);
-  };
-  const std::string one = letters(a);
-  return !one.empty() && one == letters(b);
+  const std::string one = without_signs(a);
+  return !one.empty() && one == without_signs(b);
 }
 
 bool among(std::span<const std::string_view> names, std::string_view name, Same same) {
