@@ -2,14 +2,13 @@
 #include "cli/explain/explanation.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 
 #include "cli/terminal/format.hpp"
-#include "cli/terminal/json_text.hpp"
+#include "cli/terminal/json_list.hpp"
 
 namespace plan {
 namespace {
@@ -101,22 +100,13 @@ std::string human_explanation(const Explanation& e, const Terminal& terminal) {
 namespace {
 
 Json explanation_json(const Explanation& e) {
-  Json symbols = Json::array();
-  for (const ExplainedSymbol& s : e.symbols)
-    symbols.push_back({{"name", s.name}, {"value", s.value}, {"meaning", s.meaning}, {"origin", s.origin}});
-  Json notes = Json::array();
-  for (const std::string& note : e.notes) notes.push_back(note);
+  Json symbols = json_list(e.symbols, [](const ExplainedSymbol& s) -> Json {
+    return {{"name", s.name}, {"value", s.value}, {"meaning", s.meaning}, {"origin", s.origin}};
+  });
   Json json = {{"name", e.name},   {"title", e.title}, {"equation", e.equation}, {"symbols", std::move(symbols)},
-               {"value", e.value}, {"unit", e.unit},   {"source", e.source},     {"notes", std::move(notes)}};
-  if (!e.drawing.empty()) {
-    Json rows = Json::array();
-    for (const DrawnRow& row : e.drawing) rows.push_back(row.words);
-    json["drawing"] = std::move(rows);
-  }
-  if (e.parts.empty()) return json;
-  Json parts = Json::array();
-  for (const Explanation& part : e.parts) parts.push_back(explanation_json(part));
-  json["parts"] = std::move(parts);
+               {"value", e.value}, {"unit", e.unit},   {"source", e.source},     {"notes", e.notes}};
+  if (!e.drawing.empty()) json["drawing"] = json_list(e.drawing, [](const DrawnRow& row) { return row.words; });
+  if (!e.parts.empty()) json["parts"] = json_list(e.parts, explanation_json);
   return json;
 }
 
@@ -129,9 +119,7 @@ Json json_explanation(const Explanation& e) {
 }
 
 Json json_explanations(const std::vector<Explanation>& explanations) {
-  Json terms = Json::array();
-  for (const Explanation& e : explanations) terms.push_back(explanation_json(e));
-  return {{"schema", "plan-explain/1"}, {"terms", std::move(terms)}};
+  return {{"schema", "plan-explain/1"}, {"terms", json_list(explanations, explanation_json)}};
 }
 
 }  // namespace plan

@@ -3,8 +3,7 @@
 #include "cli/report/check/check.hpp"
 #include "cli/report/plan/json.hpp"
 #include "cli/report/plan/report.hpp"
-
-#include <nlohmann/json.hpp>
+#include "cli/terminal/json_list.hpp"
 
 namespace plan {
 namespace {
@@ -67,19 +66,17 @@ Json finding_json(const Finding& f) {
   if (f.state == State::Pass) return json;
   json["message"] = f.message;
   json["facts"] = f.facts;
-  json["causes"] = Json::array();
-  for (const Cause& cause : f.causes) json["causes"].push_back(cause_json(cause));
+  json["causes"] = json_list(f.causes, cause_json);
   return json;
 }
 
 Json suggestion_json(const Suggestion& s) {
-  Json steps = Json::array();
-  for (const Step& step : s.steps) {
+  const auto step_json = [](const Step& step) {
     Json json = {{"key", step.key}, {"before", step.before}, {"after", step.after}};
     if (step.place.line > 0) json["file"] = step.place.file, json["line"] = step.place.line;
-    steps.push_back(std::move(json));
-  }
-  return {{"changes", std::move(steps)},
+    return json;
+  };
+  return {{"changes", json_list(s.steps, step_json)},
           {"peak_bytes", s.peak.value},
           {"step_time_s", s.step_time.value},
           {"restores_baseline", s.restores}};
@@ -99,12 +96,9 @@ Json job_json(const CheckedJob& job) {
   Json json = {{"name", job.name}, {"budget", job.budget}, {"title", job.title}};
   if (!job.baseline.empty()) json["baseline"] = job.baseline;
   if (job.measured) json["measured"] = measured_json(*job.measured);
-  json["limits"] = Json::array();
-  for (const Finding& finding : job.findings) json["limits"].push_back(finding_json(finding));
-  json["suggestions"] = Json::array();
-  for (const Suggestion& s : job.suggestions) json["suggestions"].push_back(suggestion_json(s));
-  json["notes"] = Json::array();
-  for (const Note& note : job.notes) json["notes"].push_back({{"code", note.code}, {"text", note.text}});
+  json["limits"] = json_list(job.findings, finding_json);
+  json["suggestions"] = json_list(job.suggestions, suggestion_json);
+  json["notes"] = notes_json(job.notes);
   if (job.plan) json["plan"] = plan_json(*job.plan, {});
   return json;
 }
@@ -112,7 +106,7 @@ Json job_json(const CheckedJob& job) {
 }  // namespace
 
 std::string check_json(const CheckReport& report) {
-  Json json = {{"schema", "plan-check/1"},
+  return dump({{"schema", "plan-check/1"},
                {"tool", {{"name", "plan"}, {"version", PLAN_VERSION}}},
                {"budgets", report.budgets},
                {"summary",
@@ -121,9 +115,7 @@ std::string check_json(const CheckReport& report) {
                  {"warned", report.count(State::Warn)},
                  {"passed", report.count(State::Pass)},
                  {"warn_only", report.warn_only}}},
-               {"jobs", Json::array()}};
-  for (const CheckedJob& job : report.jobs) json["jobs"].push_back(job_json(job));
-  return dump(json);
+               {"jobs", json_list(report.jobs, job_json)}});
 }
 
 }  // namespace plan

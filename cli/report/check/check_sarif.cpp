@@ -2,11 +2,11 @@
 // fingerprint is its job and rule, so that alerts are followed from run to run. Tested by
 // tests/cli/check_formats_test.cpp and, against the published schema, tests/validators.
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include "cli/report/check/check.hpp"
 #include "cli/report/check/check_text.hpp"
 #include "cli/report/plan/json.hpp"
+#include "cli/terminal/json_list.hpp"
 
 namespace plan {
 namespace {
@@ -93,8 +93,8 @@ Json invocation(const CheckReport& report) {
 
 std::string check_sarif(const CheckReport& report) {
   const Json all = rules();
-  Json results = Json::array();
-  for (const Broken& broken : broken_limits(report)) results.push_back(result(broken, all, report.warn_only));
+  Json results =
+      json_list(broken_limits(report), [&](const Broken& broken) { return result(broken, all, report.warn_only); });
   const Json driver = {{"name", "plan"}, {"version", PLAN_VERSION}, {"semanticVersion", PLAN_VERSION}, {"rules", all}};
   const Json run = {{"tool", {{"driver", driver}}},
                     {"columnKind", "utf16CodeUnits"},

@@ -198,6 +198,10 @@ std::vector<std::string> warning_lines(const Plan& plan) {
   return lines;
 }
 
+std::string quoted_lines(const std::vector<std::string>& lines) {
+  return lines.empty() ? "" : fmt::format("> {}\n\n", fmt::join(lines, "  \n> "));
+}
+
 std::string dim_lines(const std::vector<std::string>& lines, const Terminal& terminal) {
   std::string out;
   for (const std::string& line : lines) out += paint(terminal, Style::Dim, wrap(line, terminal.width, 2)) + "\n";

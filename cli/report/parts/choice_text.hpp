@@ -35,6 +35,9 @@ struct Fact {
 /// Lines such as what nobody stated, dimmed and wrapped to the terminal.
 [[nodiscard]] std::string dim_lines(const std::vector<std::string>& lines, const Terminal& terminal);
 
+/// The same in Markdown, as a quotation.
+[[nodiscard]] std::string quoted_lines(const std::vector<std::string>& lines);
+
 /// Is this note said in the first lines of a report, so that its end need not say it again?
 [[nodiscard]] bool is_shown_above(const Note& note);
 

@@ -1,15 +1,14 @@
 // The machine-readable report, schema plan/1: fixed keys in a fixed order, units in their names, numbers as numbers,
 // nothing about this machine or moment. Every key is in man/plan-json.5. Tested by tests/cli/json_test.cpp.
 #include "cli/report/plan/json.hpp"
-#include "cli/report/parts/choice_text.hpp"
 
 #include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
-
+#include "cli/report/parts/choice_text.hpp"
 #include "cli/report/plan/report.hpp"
 #include "cli/request/table/option_table.hpp"
 #include "cli/request/unstated.hpp"
+#include "cli/terminal/json_list.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/communication.hpp"
 #include "formulas/parameters.hpp"
@@ -53,8 +52,6 @@ Json stage_json(const StageMemory& m) {
 }
 
 Json memory_json(const Estimate& e) {
-  Json stages = Json::array();
-  for (const StageMemory& stage : e.stages) stages.push_back(stage_json(stage));
   Json json = {{"fits", name(e.fits)},
                {"capacity_bytes", e.capacity.value},
                {"peak_bytes", e.peak.value},
@@ -63,22 +60,21 @@ Json memory_json(const Estimate& e) {
   if (e.host.value > 0) json["host_bytes"] = e.host.value;
   if (e.host_capacity.value > 0) json["host_capacity_bytes"] = e.host_capacity.value;
   json["peak_stage"] = e.peak_stage, json["peak_instant"] = e.peak_instant;
-  json["stages"] = std::move(stages);
+  json["stages"] = json_list(e.stages, stage_json);
   return json;
 }
 
 Json communication_json(const Estimate& e) {
-  Json rows = Json::array();
-  for (const Communication& c : e.communication)
-    rows.push_back({{"axis", name(c.axis)},
-                    {"op", name(c.op)},
-                    {"group", c.group.size},
-                    {"tier", c.tier},
-                    {"bytes_per_step", c.per_step.value},
-                    {"count_per_step", c.count},
-                    {"time_s", c.time.value},
-                    {"exposed_s", c.exposed.value}});
-  return rows;
+  return json_list(e.communication, [](const Communication& c) -> Json {
+    return {{"axis", name(c.axis)},
+            {"op", name(c.op)},
+            {"group", c.group.size},
+            {"tier", c.tier},
+            {"bytes_per_step", c.per_step.value},
+            {"count_per_step", c.count},
+            {"time_s", c.time.value},
+            {"exposed_s", c.exposed.value}};
+  });
 }
 
 }  // namespace
@@ -92,16 +88,16 @@ namespace {
 Json runner_up_json(const RunnerUp& runner) {
   Json json = estimate_json(runner.estimate);
   json["difference_ratio"] = difference_json(runner.difference);
-  Json deltas = Json::array();
-  for (const TermDelta& delta : runner.against_best)
-    deltas.push_back({{"term", delta.term}, {"delta_s", delta.delta.value}});
-  json["against_best"] = std::move(deltas);
+  json["against_best"] = json_list(runner.against_best, [](const TermDelta& delta) -> Json {
+    return {{"term", delta.term}, {"delta_s", delta.delta.value}};
+  });
   return json;
 }
 
 Json search_json(const SearchStats& stats) {
-  Json rejected = Json::array();
-  for (const Rejected& row : stats.rejected) rejected.push_back({{"reason", row.reason}, {"count", row.count}});
+  Json rejected = json_list(stats.rejected, [](const Rejected& row) -> Json {
+    return {{"reason", row.reason}, {"count", row.count}};
+  });
   return {{"considered", stats.considered},  {"legal", stats.legal},    {"fit", stats.fit}, {"pruned", stats.pruned},
           {"rejected", std::move(rejected)}, {"elapsed_excluded", true}};
 }
@@ -169,21 +165,20 @@ void blank_differences(const Estimate& e, Json& layout) {
 }
 
 Json pools_json(const Estimate& e) {
-  Json rows = Json::array();
-  for (const PoolRun& run : e.runs)
-    rows.push_back({{"gpu", run.gpu},
-                    {"gpus", run.gpus},
-                    {"first_stage", run.first_stage},
-                    {"layout", layout_json(as_estimate(e, run))},
-                    {"busy_s", run.busy.value},
-                    {"idle_ratio", run.idle_ratio},
-                    {"fits", name(run.fits)},
-                    {"capacity_bytes", run.capacity.value},
-                    {"peak_bytes", run.peak.value},
-                    {"peak_low_bytes", run.peak_low.value},
-                    {"peak_high_bytes", run.peak_high.value},
-                    {"peak_stage", run.peak_stage}});
-  return rows;
+  return json_list(e.runs, [&](const PoolRun& run) -> Json {
+    return {{"gpu", run.gpu},
+            {"gpus", run.gpus},
+            {"first_stage", run.first_stage},
+            {"layout", layout_json(as_estimate(e, run))},
+            {"busy_s", run.busy.value},
+            {"idle_ratio", run.idle_ratio},
+            {"fits", name(run.fits)},
+            {"capacity_bytes", run.capacity.value},
+            {"peak_bytes", run.peak.value},
+            {"peak_low_bytes", run.peak_low.value},
+            {"peak_high_bytes", run.peak_high.value},
+            {"peak_stage", run.peak_stage}};
+  });
 }
 
 Json alone_json(const Plan& plan, const PoolAlone& alone) {
@@ -285,26 +280,21 @@ Json inputs_json(const std::vector<Input>& inputs) {
 }
 
 Json unstated_json(const std::vector<Unstated>& facts) {
-  Json json = Json::array();
-  for (const Unstated& fact : facts)
-    json.push_back({{"field", fact.field}, {"value", fact.value}, {"origin", fact.origin}, {"guessed", fact.guessed}});
-  return json;
+  return json_list(facts, [](const Unstated& fact) -> Json {
+    return {{"field", fact.field}, {"value", fact.value}, {"origin", fact.origin}, {"guessed", fact.guessed}};
+  });
 }
 
 Json unstated_json(const std::vector<Input>& inputs) { return unstated_json(unstated(inputs)); }
 
 Json notes_json(const std::vector<Note>& notes) {
-  Json json = Json::array();
-  for (const Note& note : notes) json.push_back({{"code", note.code}, {"text", note.text}});
-  return json;
+  return json_list(notes, [](const Note& note) -> Json { return {{"code", note.code}, {"text", note.text}}; });
 }
 
 namespace {
 
 Json runs_on_json(const std::vector<RunsOn>& frameworks) {
-  Json names = Json::array();
-  for (const RunsOn& each : frameworks) names.push_back(framework_row(each.framework).name);
-  return names;
+  return json_list(frameworks, [](const RunsOn& each) { return framework_row(each.framework).name; });
 }
 
 /// What a search of strategies that differ found beside those that do not.
@@ -346,16 +336,10 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
                       {"headroom_bytes", plan.choice->headroom.value}};
   json["about"] = Json::object();
   for (const Fact& fact : subject_facts(plan, options)) json["about"][fact.name] = fact.text;
-  if (!plan.alone.empty()) {
-    json["alone"] = Json::array();
-    for (const PoolAlone& alone : plan.alone) json["alone"].push_back(alone_json(plan, alone));
-  }
-  json["runners_up"] = Json::array();
-  for (const RunnerUp& runner : plan.runners_up) json["runners_up"].push_back(runner_up_json(runner));
-  if (!plan.front.empty()) {
-    json["front"] = Json::array();
-    for (const Estimate& estimate : plan.front) json["front"].push_back(estimate_json(estimate));
-  }
+  if (!plan.alone.empty())
+    json["alone"] = json_list(plan.alone, [&](const PoolAlone& alone) { return alone_json(plan, alone); });
+  json["runners_up"] = json_list(plan.runners_up, runner_up_json);
+  if (!plan.front.empty()) json["front"] = json_list(plan.front, estimate_json);
   if (const std::optional<RunCost> run = run_cost(plan, options)) json["run"] = run_json(*run);
   if (const std::optional<Goodput> goodput = goodput_of(plan.problem, options.failures))
     json["failures"] = failures_json(*goodput, options.failures);
@@ -368,17 +352,13 @@ Json plan_json(const Plan& plan, const RunOptions& options) {
   json["unused"] = notes_json(plan.problem.unused);
   json["notes"] = notes_json(plan.notes);
   for (const BrokenThumb& broken : plan.thumbs) json["notes"].push_back(thumb_json(broken));
-  if (plan.advice) {
-    json["advice"] = Json::array();
-    for (const Advice& one : *plan.advice) json["advice"].push_back(advice_json(one));
-  }
-  if (plan.starved) {
-    json["starved"] = Json::array();
-    for (const Advice& one : *plan.starved) {
-      json["starved"].push_back(advice_json(one));
-      json["starved"].back()["tokens_per_s_per_gpu_times"] = lift(one, plan);
-    }
-  }
+  if (plan.advice) json["advice"] = json_list(*plan.advice, advice_json);
+  if (plan.starved)
+    json["starved"] = json_list(*plan.starved, [&](const Advice& one) {
+      Json row = advice_json(one);
+      row["tokens_per_s_per_gpu_times"] = lift(one, plan);
+      return row;
+    });
   return json;
 }
 

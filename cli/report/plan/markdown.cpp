@@ -17,11 +17,6 @@ namespace {
 
 constexpr int kMostStageRows = 16, kWholeText = 1000;
 
-std::string not_stated(const Problem& problem) {
-  const std::vector<std::string> lines = unstated_lines(problem);
-  return lines.empty() ? "" : fmt::format("> {}\n\n", fmt::join(lines, "  \n> "));
-}
-
 std::string heading(const Plan& plan) {
   const Problem& p = plan.problem;
   return fmt::format("## {} on {} x {}\n\n{}; {}\n\n**{}**  \n{}\n\n", p.model.name, p.gpus, p.cluster.gpu.name,
@@ -108,8 +103,8 @@ std::string advised(const Plan& plan) {
 }  // namespace
 
 std::string markdown_report(const Plan& plan, const RunOptions& options) {
-  std::string out = heading(plan) + not_stated(plan.problem) + answer(plan, options) + memory(plan.best) +
-                    step_time(plan.best) + communication(plan.best) + others(plan);
+  std::string out = heading(plan) + quoted_lines(unstated_lines(plan.problem)) + answer(plan, options) +
+                    memory(plan.best) + step_time(plan.best) + communication(plan.best) + others(plan);
   if (!plan.why.empty()) out += fmt::format("Why: {}\n\n", fmt::join(plan.why, "; "));
   for (const Note& note : plan.notes)
     if (!is_shown_above(note)) out += fmt::format("> note: {}\n", note.text);

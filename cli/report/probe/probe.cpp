@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cmath>
@@ -11,6 +10,7 @@
 
 #include "cli/report/plan/json.hpp"
 #include "cli/terminal/format.hpp"
+#include "cli/terminal/json_list.hpp"
 #include "formulas/names.hpp"
 
 namespace plan {
@@ -113,6 +113,8 @@ double round5(double value) {
 }
 double round_ratio(double value) { return std::round(value * 1e4) / 1e4; }
 
+Json skip_json(const ProfileSkip& s) { return {{"what", s.what}, {"reason", s.reason}}; }
+
 Json change_json(const FigureChange& c) {
   return {{"what", c.what},
           {"unit", c.unit},
@@ -167,35 +169,42 @@ std::string taken_text(const std::vector<TakenResult>& taken, const Terminal& te
 }
 
 std::string probe_json(const HardwareProfile& profile, const Cluster& expected, const std::vector<TakenResult>& taken) {
-  Json rows = Json::array(), warnings = Json::array(), skipped = Json::array(), curves = Json::array();
-  for (const FigureChange& c : common_figures(expected_profile(profile, expected), profile))
-    rows.push_back({{"what", c.what},
-                    {"unit", c.unit},
-                    {"measured", round5(c.now)},
-                    {"expected", round5(c.before)},
-                    {"faster_ratio", round_ratio(c.better)},
-                    {"spread_ratio", round_ratio(c.spread)},
-                    {"verdict", verdict(c.better)}});
-  for (const ProfileCurve& c : profile.collectives)
-    curves.push_back({{"op", name(c.op)},
-                      {"ranks", c.layout.n},
-                      {"nodes", c.layout.nodes},
-                      {"alpha_s", round5(c.alpha_us * 1e-6)},
-                      {"busbw_bytes_per_s", round5(c.busbw_gb_s * 1e9)},
-                      {"p", round_ratio(c.p)},
-                      {"points", c.quality.points},
-                      {"median_error_ratio", round_ratio(c.quality.median_err)},
-                      {"p90_error_ratio", round_ratio(c.quality.p90_err)},
-                      {"held_out_error_ratio", round_ratio(c.quality.held_out_err)},
-                      {"grade", grade(c.quality)},
-                      {"flags", c.quality.flags}});
-  for (const ProfileWarning& w : profile.warnings)
-    warnings.push_back({{"code", w.code}, {"where", w.where}, {"text", w.text}});
-  for (const ProfileSkip& s : profile.skipped) skipped.push_back({{"what", s.what}, {"reason", s.reason}});
-  Json root = {{"schema", "plan-probe/1"}, {"gpu", profile.gpu.model},   {"gpus_per_node", profile.gpus_per_node},
-               {"nodes", profile.nodes},   {"partial", profile.partial}, {"stopped", profile.stopped},
-               {"figures", rows},          {"curves", curves},           {"warnings", warnings},
-               {"skipped", skipped}};
+  const auto figure_json = [](const FigureChange& c) -> Json {
+    return {{"what", c.what},
+            {"unit", c.unit},
+            {"measured", round5(c.now)},
+            {"expected", round5(c.before)},
+            {"faster_ratio", round_ratio(c.better)},
+            {"spread_ratio", round_ratio(c.spread)},
+            {"verdict", verdict(c.better)}};
+  };
+  const auto curve_json = [](const ProfileCurve& c) -> Json {
+    return {{"op", name(c.op)},
+            {"ranks", c.layout.n},
+            {"nodes", c.layout.nodes},
+            {"alpha_s", round5(c.alpha_us * 1e-6)},
+            {"busbw_bytes_per_s", round5(c.busbw_gb_s * 1e9)},
+            {"p", round_ratio(c.p)},
+            {"points", c.quality.points},
+            {"median_error_ratio", round_ratio(c.quality.median_err)},
+            {"p90_error_ratio", round_ratio(c.quality.p90_err)},
+            {"held_out_error_ratio", round_ratio(c.quality.held_out_err)},
+            {"grade", grade(c.quality)},
+            {"flags", c.quality.flags}};
+  };
+  const auto warning_json = [](const ProfileWarning& w) -> Json {
+    return {{"code", w.code}, {"where", w.where}, {"text", w.text}};
+  };
+  Json root = {{"schema", "plan-probe/1"},
+               {"gpu", profile.gpu.model},
+               {"gpus_per_node", profile.gpus_per_node},
+               {"nodes", profile.nodes},
+               {"partial", profile.partial},
+               {"stopped", profile.stopped},
+               {"figures", json_list(common_figures(expected_profile(profile, expected), profile), figure_json)},
+               {"curves", json_list(profile.collectives, curve_json)},
+               {"warnings", json_list(profile.warnings, warning_json)},
+               {"skipped", json_list(profile.skipped, skip_json)}};
   for (const TakenResult& t : taken) root["taken"].push_back({{"file", t.file}, {"what", t.what}});
   return dump(root);
 }
@@ -221,9 +230,7 @@ std::string profile_diff_text(const HardwareProfile& before, const HardwareProfi
 }
 
 std::string profile_diff_json(const HardwareProfile& before, const HardwareProfile& now) {
-  Json rows = Json::array();
-  for (const FigureChange& c : compare_profiles(before, now)) rows.push_back(change_json(c));
-  return dump({{"schema", "plan-probe-diff/1"}, {"figures", rows}});
+  return dump({{"schema", "plan-probe-diff/1"}, {"figures", json_list(compare_profiles(before, now), change_json)}});
 }
 
 std::string sweep_text(const Sweep& sweep, const SweepRequest& request, const Terminal& terminal) {
@@ -253,18 +260,16 @@ std::string sweep_text(const Sweep& sweep, const SweepRequest& request, const Te
 }
 
 std::string sweep_json(const Sweep& sweep, const SweepRequest& request) {
-  Json points = Json::array(), skipped = Json::array();
-  for (const SweepPoint& p : sweep.points)
-    points.push_back(
-        {{"section", name(p.section)}, {"id", p.id}, {"operation_s", p.operation_s}, {"cost_s", p.cost_s}});
-  for (const ProfileSkip& s : sweep.skipped) skipped.push_back({{"what", s.what}, {"reason", s.reason}});
+  const auto point_json = [](const SweepPoint& p) -> Json {
+    return {{"section", name(p.section)}, {"id", p.id}, {"operation_s", p.operation_s}, {"cost_s", p.cost_s}};
+  };
   return dump({{"schema", "plan-probe-sweep/1"},
                {"gpus", request.ranks},
                {"budget_s", request.budget_s},
                {"seconds_s", sweep.seconds},
                {"memory_bytes", sweep.memory_bytes},
-               {"points", points},
-               {"skipped", skipped}});
+               {"points", json_list(sweep.points, point_json)},
+               {"skipped", json_list(sweep.skipped, skip_json)}});
 }
 
 }  // namespace plan

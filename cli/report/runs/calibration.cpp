@@ -2,10 +2,10 @@
 #include "cli/report/runs/calibration.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include "cli/report/plan/json.hpp"
 #include "cli/terminal/format.hpp"
+#include "cli/terminal/json_list.hpp"
 
 namespace plan {
 namespace {
@@ -64,8 +64,9 @@ std::string calibration_json(const CalibrationResult& result, const std::string&
                {"rows", result.runs + static_cast<int>(result.skipped.size())},
                {"fitted", result.runs},
                {"traced", result.traced}};
-  json["skipped"] = Json::array();
-  for (const ScoredRun& run : result.skipped) json["skipped"].push_back({{"id", run.run.id}, {"reason", run.reason}});
+  json["skipped"] = json_list(result.skipped, [](const ScoredRun& run) -> Json {
+    return {{"id", run.run.id}, {"reason", run.reason}};
+  });
   json["held_out"] = {
       {"method", result.leave_one_out ? "leave_one_out" : "every_fifth"},
       {"step_time", {{"before", error_json(result.step_time.before)}, {"after", error_json(result.step_time.after)}}},

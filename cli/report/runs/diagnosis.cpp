@@ -2,16 +2,13 @@
 #include "cli/report/runs/diagnosis.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <nlohmann/json.hpp>
 
 #include "cli/report/parts/choice_text.hpp"
 #include "cli/report/plan/json.hpp"
 #include "cli/report/runs/diagnosis_rows.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
-#include "cli/terminal/json_text.hpp"
+#include "cli/terminal/json_list.hpp"
 #include "planner/answer/layout_text.hpp"
 
 namespace plan {
@@ -65,8 +62,7 @@ std::string trace_tables(const DiagnosisReport& report) {
 }
 
 Json traces_json(const DiagnosisReport& report) {
-  Json all = Json::array();
-  for (const TraceTimes& times : report.traces) {
+  return json_list(report.traces, [](const TraceTimes& times) -> Json {
     Json families = Json::object(), hidden = Json::object(), parts = Json::object();
     for (int i = 0; i < kKernelFamilies; ++i)
       families[std::string(family_name(static_cast<KernelFamily>(i)))] = times.families[static_cast<std::size_t>(i)];
@@ -75,13 +71,12 @@ Json traces_json(const DiagnosisReport& report) {
       parts[std::string(kObservableNames[at])] = times.parts[at];
       if (times.hidden[at] > 0) hidden[std::string(kObservableNames[at])] = times.hidden[at];
     }
-    all.push_back({{"steps", times.steps},
-                   {"parts_s", parts},
-                   {"hidden_s", hidden},
-                   {"families_s", families},
-                   {"launch_gaps_s", times.gaps}});
-  }
-  return all;
+    return {{"steps", times.steps},
+            {"parts_s", parts},
+            {"hidden_s", hidden},
+            {"families_s", families},
+            {"launch_gaps_s", times.gaps}};
+  });
 }
 
 Json part_json(const ComparedPart& part) {
@@ -93,9 +88,9 @@ Json part_json(const ComparedPart& part) {
 }
 
 Json suspect_json(const Suspect& suspect) {
-  Json evidence = Json::array();
-  for (const Evidence& seen : suspect.evidence)
-    evidence.push_back({{"speaks_for", seen.speaks_for}, {"text", seen.text}});
+  Json evidence = json_list(suspect.evidence, [](const Evidence& seen) -> Json {
+    return {{"speaks_for", seen.speaks_for}, {"text", seen.text}};
+  });
   return {{"code", suspect.fault->code},         {"what", suspect.fault->what},      {"factor", suspect.factor},
           {"share_ratio", suspect.share},        {"misfit", suspect.misfit},         {"look_at", suspect.fault->look},
           {"settle_by", suspect.fault->confirm}, {"besides_first", suspect.besides}, {"evidence", evidence}};
@@ -147,8 +142,7 @@ std::string diagnosis_json(const DiagnosisReport& report) {
                {"model", report.plan.problem.model.name},
                {"gpus", report.plan.problem.gpus},
                {"layout", layout_flag(report.plan.best.layout)}};
-  json["logs"] = Json::array();
-  for (const MeasuredLog& log : report.logs) json["logs"].push_back(log_json(log));
+  json["logs"] = json_list(report.logs, log_json);
   if (report.step)
     json["steps"] = {{"used", report.step->used},
                      {"warm_up", report.step->left_out},
@@ -157,17 +151,15 @@ std::string diagnosis_json(const DiagnosisReport& report) {
                      {"spread_ratio", report.step->spread}};
   if (report.step) json["counted_tflops_per_gpu"] = counted_json(report);
   if (!report.traces.empty()) json["traces"] = traces_json(report);
-  json["parts"] = Json::array();
-  for (const ComparedPart& part : report.diagnosis.parts) json["parts"].push_back(part_json(part));
-  json["memory"] = Json::array();
-  for (const MemoryCompared& memory : report.memory)
-    json["memory"].push_back({{"kind", memory.kind},
-                              {"measured_bytes", memory.measured.value},
-                              {"predicted_bytes", memory.predicted.value},
-                              {"would_explain", memory.would_explain}});
+  json["parts"] = json_list(report.diagnosis.parts, part_json);
+  json["memory"] = json_list(report.memory, [](const MemoryCompared& memory) -> Json {
+    return {{"kind", memory.kind},
+            {"measured_bytes", memory.measured.value},
+            {"predicted_bytes", memory.predicted.value},
+            {"would_explain", memory.would_explain}};
+  });
   json["stands_out"] = report.diagnosis.worst ? Json(part_name(*report.diagnosis.worst)) : Json(nullptr);
-  json["suspects"] = Json::array();
-  for (const Suspect& suspect : report.diagnosis.suspects) json["suspects"].push_back(suspect_json(suspect));
+  json["suspects"] = json_list(report.diagnosis.suspects, suspect_json);
   json["unstated"] = unstated_json(report.plan.problem.inputs);
   json["unused"] = notes_json(report.plan.problem.unused);
   json["notes"] = notes_json(report.notes);
@@ -177,8 +169,7 @@ std::string diagnosis_json(const DiagnosisReport& report) {
 std::string diagnosis_markdown(const DiagnosisReport& report) {
   std::string out = fmt::format("## {} on {} x {}: measured beside predicted\n\n", report.plan.problem.model.name,
                                 report.plan.problem.gpus, report.plan.problem.cluster.gpu.name);
-  if (const std::vector<std::string> lines = unstated_lines(report.plan.problem); !lines.empty())
-    out += fmt::format("> {}\n\n", fmt::join(lines, "  \n> "));
+  out += quoted_lines(unstated_lines(report.plan.problem));
   out += fmt::format("**{}**\n\n", axes_text(report.plan.best, report.plan.problem.model.moe()));
   for (const std::string& line : measured_lines(report)) out += line + "  \n";
   out += "\n| part | measured | predicted | off | interval of the model |\n|---|--:|--:|--:|--:|\n";

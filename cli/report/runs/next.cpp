@@ -5,12 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "cli/report/parts/choice_text.hpp"
 #include "cli/report/plan/json.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
+#include "cli/terminal/json_list.hpp"
 #include "planner/answer/layout_text.hpp"
 
 namespace plan {
@@ -101,8 +101,7 @@ std::string next_markdown(const NextReport& report) {
   const Problem& problem = report.plan.problem;
   std::string out = fmt::format("## {} on {} x {}: which short runs would tell most\n\n", problem.model.name,
                                 problem.gpus, problem.cluster.gpu.name);
-  if (const std::vector<std::string> lines = unstated_lines(problem); !lines.empty())
-    out += fmt::format("> {}\n\n", fmt::join(lines, "  \n> "));
+  out += quoted_lines(unstated_lines(problem));
   out += fmt::format("Now {}; {}.\n\n", now_text(report), undecided_text(report));
   out += "| run | GPUs | minutes | GPU-hours | then | doubt left |\n|---|--:|--:|--:|--:|--:|\n";
   for (const NextRun& run : report.runs)
@@ -129,17 +128,17 @@ std::string next_json(const NextReport& report) {
                                {"ratio_low", factors.low},
                                {"ratio_high", factors.high}});
   }
-  json["runs"] = Json::array();
-  for (const NextRun& run : report.runs)
-    json["runs"].push_back({{"layout", layout_flag(run.estimate.layout)},
-                            {"gpus", run.problem.gpus},
-                            {"global_batch", run.problem.training.global_batch},
-                            {"steps", run.steps},
-                            {"minutes", run.minutes},
-                            {"gpu_hours", run.gpu_hours()},
-                            {"step_time_s", run.estimate.step_time.value},
-                            {"then", doubt_json(report.layouts.front(), run.reference)},
-                            {"left_ratio", run.open}});
+  json["runs"] = json_list(report.runs, [&](const NextRun& run) -> Json {
+    return {{"layout", layout_flag(run.estimate.layout)},
+            {"gpus", run.problem.gpus},
+            {"global_batch", run.problem.training.global_batch},
+            {"steps", run.steps},
+            {"minutes", run.minutes},
+            {"gpu_hours", run.gpu_hours()},
+            {"step_time_s", run.estimate.step_time.value},
+            {"then", doubt_json(report.layouts.front(), run.reference)},
+            {"left_ratio", run.open}};
+  });
   json["taken"] = report.taken;
   json["unstated"] = unstated_json(problem.inputs);
   json["unused"] = notes_json(problem.unused);

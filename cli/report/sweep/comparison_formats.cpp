@@ -1,6 +1,5 @@
 // A comparison for people, for pull requests, as a page and for programs. Tested by tests/cli/comparison_test.cpp.
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -8,6 +7,7 @@
 #include "cli/report/plan/json.hpp"
 #include "cli/report/sweep/comparison.hpp"
 #include "cli/request/unstated.hpp"
+#include "cli/terminal/json_list.hpp"
 #include "planner/answer/layout_text.hpp"
 
 namespace plan {
@@ -60,9 +60,9 @@ Json side_json(const ComparedPlan& side) {
 }
 
 Json changes_json(const std::vector<ChangedChoice>& changes) {
-  Json out = Json::array();
-  for (const ChangedChoice& change : changes) out.push_back({{"key", change.key}, {"a", change.a}, {"b", change.b}});
-  return out;
+  return json_list(changes, [](const ChangedChoice& change) -> Json {
+    return {{"key", change.key}, {"a", change.a}, {"b", change.b}};
+  });
 }
 
 const char* unit_of(EffectKind kind) {
@@ -193,25 +193,24 @@ std::string comparison_html(const Comparison& c) {
 }
 
 std::string comparison_json(const Comparison& c) {
-  Json effects = Json::array();
-  for (const Effect& e : c.effects) {
-    Json parts = Json::array();
-    for (const EffectPart& p : e.parts)
-      parts.push_back({{"name", p.name}, {"a", p.a}, {"b", p.b}, {"delta", p.delta()}});
-    effects.push_back({{"name", e.name},
-                       {"unit", unit_of(e.kind)},
-                       {"a", e.a},
-                       {"b", e.b},
-                       {"delta", e.delta()},
-                       {"verdict", verdict_word(e.verdict)},
-                       {"parts", std::move(parts)}});
-  }
+  const auto part_json = [](const EffectPart& p) -> Json {
+    return {{"name", p.name}, {"a", p.a}, {"b", p.b}, {"delta", p.delta()}};
+  };
+  const auto effect_json = [&](const Effect& e) -> Json {
+    return {{"name", e.name},
+            {"unit", unit_of(e.kind)},
+            {"a", e.a},
+            {"b", e.b},
+            {"delta", e.delta()},
+            {"verdict", verdict_word(e.verdict)},
+            {"parts", json_list(e.parts, part_json)}};
+  };
   Json out = {{"schema", "plan-compare/1"},
               {"a", side_json(c.a)},
               {"b", side_json(c.b)},
               {"changed_inputs", changes_json(c.inputs)},
               {"changed_layout", changes_json(c.layout)},
-              {"effects", std::move(effects)}};
+              {"effects", json_list(c.effects, effect_json)}};
   if (c.difference) out["difference_ratio"] = difference_json(*c.difference);
   return dump(out);
 }

@@ -2,7 +2,6 @@
 #include "cli/report/sweep/sweep.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +15,7 @@
 #include "cli/report/sweep/sweep_inputs.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/format.hpp"
+#include "cli/terminal/json_list.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/answer/layout_text.hpp"
 
@@ -310,18 +310,16 @@ std::string sweep_json(const PlanSweep& sweep) {
     return json;
   };
   for (std::size_t i = 0; i < sweep.points.size(); ++i) points.push_back(point_json(i));
-  Json changes = Json::array();
-  for (const LayoutChange& c : sweep.changes) changes.push_back({{"from", c.from}, {"to", c.to}, {"text", c.text}});
+  Json changes = json_list(sweep.changes, [](const LayoutChange& c) -> Json {
+    return {{"from", c.from}, {"to", c.to}, {"text", c.text}};
+  });
   Json json = {{"schema", "plan-sweep/1"},
                {"points", std::move(points)},
                {"changes", std::move(changes)},
                {"sensitivity", sweep.sensitivity}};
   json["unstated"] = unstated_json(common_inputs(sweep));
   json["unused"] = notes_json(unused(sweep));
-  if (!sweep.losses.empty()) {
-    json["losses"] = Json::array();
-    for (const Loss& loss : sweep.losses) json["losses"].push_back(loss_json(loss));
-  }
+  if (!sweep.losses.empty()) json["losses"] = json_list(sweep.losses, loss_json);
   if (sweep.deadline) {
     Json found = {{"days", sweep.deadline->days}, {"tokens", sweep.deadline->tokens}};
     if (sweep.deadline->fewest) found["fewest_gpus"] = sweep.deadline->fewest->plan->problem.gpus;
