@@ -232,17 +232,30 @@ std::vector<End> ends_by_length(const Plan& plan) {
   return all;
 }
 
-/// What comes after the table of the step.
-std::string ending(const Plan& plan, const End& end, const Terminal& terminal) {
-  const std::string front = front_table(plan, terminal);
-  const std::string others = end.ideas > 0 ? first_lines(runners_up_table(plan, terminal), end.ideas + 1) : "";
-  const std::string said =
-      why(plan, end.reasons, terminal) + notes(plan, terminal) + rules_of_thumb_lines(plan, end.rules, terminal);
-  std::string out;
-  for (const std::string& part : {others, front, said})
-    if (!part.empty()) out += "\n" + part;
-  return out;
-}
+/// What comes after the table of the step, of which only the length is open.
+class Endings {
+ public:
+  Endings(const Plan& plan, const Terminal& terminal)
+      : plan_(plan),
+        terminal_(terminal),
+        others_(runners_up_table(plan, terminal)),
+        front_(front_table(plan, terminal)),
+        notes_(notes(plan, terminal)) {}
+
+  std::string of(const End& end) const {
+    const std::string said =
+        why(plan_, end.reasons, terminal_) + notes_ + rules_of_thumb_lines(plan_, end.rules, terminal_);
+    std::string out;
+    for (const std::string& part : {end.ideas > 0 ? first_lines(others_, end.ideas + 1) : "", front_, said})
+      if (!part.empty()) out += "\n" + part;
+    return out;
+  }
+
+ private:
+  const Plan& plan_;
+  const Terminal& terminal_;
+  std::string others_, front_, notes_;
+};
 
 }  // namespace
 
@@ -259,11 +272,12 @@ std::string human_report(const Plan& plan, const RunOptions& options, const Term
   // What is left of the screen goes to the terms of the step, then to the stages; 3 lines are titles and a blank.
   const int fewest_stages = std::clamp(static_cast<int>(plan.best.stages.size()), 1, kFewestStages);
   const bool long_list = !plan.front.empty();  // which no screen holds
+  const Endings endings(plan, terminal);
   std::string bottom;
   int room = 0;
   for (const End& end : ends_by_length(plan)) {
     if (long_list && end.reasons + end.rules > 0) continue;
-    bottom = ending(plan, long_list ? End{0, plan.runners_up.size(), 0} : end, terminal);
+    bottom = endings.of(long_list ? End{0, plan.runners_up.size(), 0} : end);
     room = kLines - lines(top) - lines(memory_title) - lines(bottom) - 3;
     if (long_list || room >= fewest_stages + kFewestTerms) break;
   }
