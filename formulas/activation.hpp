@@ -70,6 +70,6 @@ namespace plan {
                                 const Training& training, const Layout& layout);
 [[nodiscard]] Traced traced_checkpoint(const Model& model, const Training& training, const Layout& layout);
 
-// The closed forms of the textbooks are, as text and code, in formulas/textbook_activations.hpp.
+// The closed forms of the textbooks are, as text and code, in formulas/textbook/textbook_activations.hpp.
 
 }  // namespace plan

@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "formulas/cluster.hpp"
-#include "formulas/formula.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/model.hpp"
 #include "formulas/real_bytes.hpp"

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "formulas/formula.hpp"
 #include "formulas/layer_weights.hpp"
 #include "formulas/layout.hpp"
 #include "formulas/mask.hpp"

@@ -7,7 +7,7 @@
 
 namespace plan {
 
-/// Shape of a pipeline run. The laws for equal stages are written as text in formulas/textbook_pipeline.hpp.
+/// Shape of a pipeline run. The laws for equal stages are written as text in formulas/textbook/textbook_pipeline.hpp.
 struct Pipeline {
   Schedule schedule = Schedule::OneFOneB;
   int pp = 1;

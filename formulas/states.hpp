@@ -51,6 +51,6 @@ enum class GpuGeneration { Ampere, Hopper, Blackwell };
 /// Megatron [MCORE]; under FSDP2 the stored weight is fp32 and only what is gathered is fp8.
 [[nodiscard]] bool primary_quantised(const Training& training);
 
-// The bytes per parameter of the usual schemes are written, as text and code, in formulas/textbook_states.hpp.
+// The bytes per parameter of the usual schemes are written, as text and code, in formulas/textbook/textbook_states.hpp.
 
 }  // namespace plan

@@ -35,9 +35,9 @@ struct TracedSymbol {
   const char* unit = "";  ///< of the law
 };
 
-/// A number with the equation that gave it, in the grammar of formulas/formula.hpp. A letter means one thing within one
-/// equation. Terms that are 0 drop out of sums, and a bare 1 out of products, so that a layer's equation names only
-/// what the layer has.
+/// A number with the equation that gave it, in the grammar of formulas/textbook/formula.hpp. A letter means one thing
+/// within one equation. Terms that are 0 drop out of sums, and a bare 1 out of products, so that a layer's equation
+/// names only what the layer has.
 class Traced {
  public:
   Traced(double literal);  // NOLINT(google-explicit-constructor): laws mix numbers and symbols

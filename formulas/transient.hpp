@@ -130,6 +130,6 @@ inline constexpr RealBytes kStaticResidue{3.0 * kMiB};
 /// instead: 2 %.
 [[nodiscard]] constexpr double allocator_reserve(bool expandable_segments) { return expandable_segments ? 0.02 : 0.04; }
 
-// The largest of these are written as text in formulas/textbook_activations.hpp and textbook_collectives.hpp.
+// The largest of these are written as text in formulas/textbook/textbook_activations.hpp and textbook_collectives.hpp.
 
 }  // namespace plan

@@ -19,7 +19,7 @@
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/progress.hpp"
 #include "cli/terminal/words.hpp"
-#include "formulas/catalog.hpp"
+#include "formulas/textbook/catalog.hpp"
 #include "planner/answer/layout_text.hpp"
 #include "planner/planner.hpp"
 

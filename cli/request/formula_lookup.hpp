@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "formulas/catalog.hpp"
 #include "formulas/result.hpp"
+#include "formulas/textbook/catalog.hpp"
 
 namespace plan {
 

@@ -5,8 +5,8 @@
 #include <fmt/core.h>
 
 #include "cli/terminal/numbers.hpp"
-#include "formulas/cost.hpp"
 #include "formulas/keep_errors.hpp"
+#include "formulas/textbook/cost.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {

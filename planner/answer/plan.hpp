@@ -53,7 +53,7 @@ struct Certainty {
   Bytes headroom{};                   ///< memory that it leaves free
 };
 
-/// A rule of thumb (formulas/rules_of_thumb.hpp) that the layout breaks.
+/// A rule of thumb (formulas/textbook/rules_of_thumb.hpp) that the layout breaks.
 struct BrokenThumb {
   std::string_view rule;  ///< its name
   double value = 0;       ///< of the layout

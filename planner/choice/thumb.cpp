@@ -9,10 +9,10 @@
 #include <cmath>
 #include <limits>
 
-#include "formulas/batch.hpp"
-#include "formulas/loss.hpp"
 #include "formulas/parameters.hpp"
-#include "formulas/rules_of_thumb.hpp"
+#include "formulas/textbook/batch.hpp"
+#include "formulas/textbook/loss.hpp"
+#include "formulas/textbook/rules_of_thumb.hpp"
 #include "planner/choice/starved.hpp"
 #include "planner/estimate/evaluate.hpp"
 #include "planner/rules/rules.hpp"

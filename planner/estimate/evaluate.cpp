@@ -7,7 +7,7 @@
 #include "formulas/communication.hpp"
 #include "formulas/kernel_laws.hpp"
 #include "formulas/rank_grid.hpp"
-#include "formulas/reliability.hpp"
+#include "formulas/textbook/reliability.hpp"
 #include "planner/cost/scale_messages.hpp"
 #include "planner/cost/spread_ends.hpp"
 #include "planner/memory/host_memory.hpp"

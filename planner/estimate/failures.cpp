@@ -1,12 +1,12 @@
 // What interruptions cost a job. It loses what was trained since its last checkpoint and the time to start again, and
 // stands still for every checkpoint. Assumes that interruptions are independent and as likely at any moment, that one
 // GPU's is the whole job's, that a replacement is at hand, and that every GPU writes its share of the checkpoint.
-// Source: Daly 2006 (formulas/reliability.hpp). Tested by tests/planner/failures_test.cpp.
+// Source: Daly 2006 (formulas/textbook/reliability.hpp). Tested by tests/planner/failures_test.cpp.
 #include "planner/estimate/failures.hpp"
 
 #include "formulas/parameters.hpp"
-#include "formulas/reliability.hpp"
 #include "formulas/states.hpp"
+#include "formulas/textbook/reliability.hpp"
 #include "planner/rules/rules.hpp"
 
 namespace plan {

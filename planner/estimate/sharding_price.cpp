@@ -9,7 +9,7 @@
 #include "formulas/kernel_laws.hpp"
 #include "formulas/names.hpp"
 #include "formulas/rank_grid.hpp"
-#include "formulas/textbook_states.hpp"
+#include "formulas/textbook/textbook_states.hpp"
 #include "formulas/transient.hpp"
 #include "planner/cost/gathered.hpp"
 

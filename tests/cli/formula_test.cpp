@@ -7,7 +7,7 @@
 #include <set>
 
 #include "check_files.hpp"
-#include "formulas/catalog.hpp"
+#include "formulas/textbook/catalog.hpp"
 #include "planner/estimate/budget.hpp"
 #include "planner/rules/frameworks.hpp"
 

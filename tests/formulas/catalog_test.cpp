@@ -1,4 +1,4 @@
-#include "formulas/catalog.hpp"
+#include "formulas/textbook/catalog.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "formulas/flops.hpp"
-#include "formulas/textbook_size.hpp"
+#include "formulas/textbook/textbook_size.hpp"
 #include "tests/formulas/models.hpp"
 
 namespace plan {

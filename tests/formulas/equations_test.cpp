@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "formulas/catalog.hpp"
+#include "formulas/textbook/catalog.hpp"
 #include "tests/oracle/equation_eval.hpp"
 
 namespace plan {

@@ -6,13 +6,13 @@
 #include <string>
 
 #include "formulas/flops.hpp"
-#include "formulas/rules_of_thumb.hpp"
 #include "formulas/schedule.hpp"
-#include "formulas/textbook_activations.hpp"
-#include "formulas/textbook_pipeline.hpp"
-#include "formulas/textbook_size.hpp"
-#include "formulas/textbook_states.hpp"
-#include "formulas/textbook_traffic.hpp"
+#include "formulas/textbook/rules_of_thumb.hpp"
+#include "formulas/textbook/textbook_activations.hpp"
+#include "formulas/textbook/textbook_pipeline.hpp"
+#include "formulas/textbook/textbook_size.hpp"
+#include "formulas/textbook/textbook_states.hpp"
+#include "formulas/textbook/textbook_traffic.hpp"
 #include "tests/formulas/models.hpp"
 
 // Every case of tests/published/golden.json. "Exact" is to the last digits of a double.

@@ -9,7 +9,7 @@
 
 #include "formulas/names.hpp"
 #include "formulas/schedule.hpp"
-#include "formulas/textbook_pipeline.hpp"
+#include "formulas/textbook/textbook_pipeline.hpp"
 #include "tests/oracle/pipeline_sim.hpp"
 
 namespace plan {

@@ -1,10 +1,10 @@
-#include "formulas/reliability.hpp"
+#include "formulas/textbook/reliability.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
-#include "formulas/cost.hpp"
+#include "formulas/textbook/cost.hpp"
 
 namespace plan {
 namespace {

@@ -1,10 +1,10 @@
-#include "formulas/rules_of_thumb.hpp"
+#include "formulas/textbook/rules_of_thumb.hpp"
 
 #include <doctest/doctest.h>
 
-#include "formulas/batch.hpp"
-#include "formulas/catalog.hpp"
 #include "formulas/flops.hpp"
+#include "formulas/textbook/batch.hpp"
+#include "formulas/textbook/catalog.hpp"
 #include "tests/formulas/models.hpp"
 
 namespace plan {

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "formulas/textbook_activations.hpp"
-#include "formulas/textbook_states.hpp"
+#include "formulas/textbook/textbook_activations.hpp"
+#include "formulas/textbook/textbook_states.hpp"
 #include "formulas/units.hpp"
 
 namespace plan::textbook {

@@ -5,7 +5,7 @@
 
 #include "formulas/flops.hpp"
 #include "formulas/schedule.hpp"
-#include "formulas/textbook_pipeline.hpp"
+#include "formulas/textbook/textbook_pipeline.hpp"
 #include "tests/formulas/models.hpp"
 
 namespace plan::textbook {

@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "formulas/communication.hpp"
-#include "formulas/textbook_collectives.hpp"
-#include "formulas/textbook_traffic.hpp"
+#include "formulas/textbook/textbook_collectives.hpp"
+#include "formulas/textbook/textbook_traffic.hpp"
 
 namespace plan::textbook {
 namespace {

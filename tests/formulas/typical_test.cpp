@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "formulas/catalog.hpp"
+#include "formulas/textbook/catalog.hpp"
 
 namespace plan {
 namespace {

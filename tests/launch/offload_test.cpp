@@ -6,7 +6,7 @@
 #include "cli/launch/launch.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/terminal/offload_flag.hpp"
-#include "formulas/textbook_states.hpp"
+#include "formulas/textbook/textbook_states.hpp"
 #include "launch/temporary.hpp"
 #include "planner/planner.hpp"
 #include "planner/rules/complete_layout.hpp"

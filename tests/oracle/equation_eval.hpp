@@ -7,7 +7,7 @@
 
 namespace plan::oracle {
 
-/// The text is not an equation of the grammar in formulas/formula.hpp.
+/// The text is not an equation of the grammar in formulas/textbook/formula.hpp.
 struct EquationError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

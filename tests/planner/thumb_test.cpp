@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "formulas/rules_of_thumb.hpp"
+#include "formulas/textbook/rules_of_thumb.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/rules/rules.hpp"
 

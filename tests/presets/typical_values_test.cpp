@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "formulas/catalog.hpp"
+#include "formulas/textbook/catalog.hpp"
 #include "presets/reader.hpp"
 #include "presets/store.hpp"
 

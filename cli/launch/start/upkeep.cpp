@@ -2,7 +2,8 @@
 // and the time limit of a batch job interrupt it, at rates that add. The time of a checkpoint is that of writing it:
 // one that is written behind the training's back stalls it for less, and the interval is then longer than the best, by
 // little, since the curve is flat there.
-// Source: Daly 2006 (formulas/reliability.hpp), planner/estimate/failures.hpp. Tested by tests/cli/site_test.cpp.
+// Source: Daly 2006 (formulas/textbook/reliability.hpp), planner/estimate/failures.hpp. Tested by
+// tests/cli/site_test.cpp.
 #include "cli/launch/start/upkeep.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +12,7 @@
 #include <cmath>
 
 #include "cli/launch/start/launcher.hpp"
-#include "formulas/reliability.hpp"
+#include "formulas/textbook/reliability.hpp"
 #include "presets/quantity.hpp"
 
 namespace plan {

@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "formulas/catalog_entry.hpp"
-#include "formulas/sources.hpp"
+#include "formulas/textbook/catalog_entry.hpp"
+#include "formulas/textbook/sources.hpp"
 
 /// Bytes kept from forward to backward (plan-formulas(7) D). The coefficients of Korthikanti et al. are bytes
 /// already: multiplying them by the size of an element counts it twice.

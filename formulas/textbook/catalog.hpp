@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "formulas/catalog_entry.hpp"
 #include "formulas/result.hpp"
+#include "formulas/textbook/catalog_entry.hpp"
 
 namespace plan {
 

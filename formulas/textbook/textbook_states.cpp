@@ -1,6 +1,6 @@
 // The catalog's table of model-state formulas. Tested by tests/formulas/equations_test.cpp and
 // textbook_memory_test.cpp.
-#include "formulas/textbook_states.hpp"
+#include "formulas/textbook/textbook_states.hpp"
 
 namespace plan::textbook {
 namespace {

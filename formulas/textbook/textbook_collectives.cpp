@@ -1,5 +1,5 @@
 // The catalog's table of collectives. Tested by tests/formulas/equations_test.cpp and textbook_traffic_test.cpp.
-#include "formulas/textbook_collectives.hpp"
+#include "formulas/textbook/textbook_collectives.hpp"
 
 #include <cmath>
 

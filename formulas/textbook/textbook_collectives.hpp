@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "formulas/catalog_entry.hpp"
-#include "formulas/sources.hpp"
+#include "formulas/textbook/catalog_entry.hpp"
+#include "formulas/textbook/sources.hpp"
 #include "formulas/units.hpp"
 
 /// Bytes on the wire and times of collectives (plan-formulas(7) E, F1). S is always the whole, unsharded tensor;

@@ -1,5 +1,5 @@
 // The catalog's table of cost and energy. Tested by tests/formulas/reliability_test.cpp.
-#include "formulas/cost.hpp"
+#include "formulas/textbook/cost.hpp"
 
 namespace plan {
 namespace {

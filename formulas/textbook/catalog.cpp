@@ -1,23 +1,23 @@
 // All formulas by name. Tested by tests/formulas/equations_test.cpp and catalog_test.cpp.
-#include "formulas/catalog.hpp"
+#include "formulas/textbook/catalog.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <string>
 
-#include "formulas/batch.hpp"
-#include "formulas/cost.hpp"
-#include "formulas/efficiency_laws.hpp"
-#include "formulas/loss.hpp"
-#include "formulas/reliability.hpp"
-#include "formulas/rules_of_thumb.hpp"
-#include "formulas/textbook_activations.hpp"
-#include "formulas/textbook_collectives.hpp"
-#include "formulas/textbook_overlap.hpp"
-#include "formulas/textbook_pipeline.hpp"
-#include "formulas/textbook_size.hpp"
-#include "formulas/textbook_states.hpp"
-#include "formulas/textbook_traffic.hpp"
+#include "formulas/textbook/batch.hpp"
+#include "formulas/textbook/cost.hpp"
+#include "formulas/textbook/efficiency_laws.hpp"
+#include "formulas/textbook/loss.hpp"
+#include "formulas/textbook/reliability.hpp"
+#include "formulas/textbook/rules_of_thumb.hpp"
+#include "formulas/textbook/textbook_activations.hpp"
+#include "formulas/textbook/textbook_collectives.hpp"
+#include "formulas/textbook/textbook_overlap.hpp"
+#include "formulas/textbook/textbook_pipeline.hpp"
+#include "formulas/textbook/textbook_size.hpp"
+#include "formulas/textbook/textbook_states.hpp"
+#include "formulas/textbook/textbook_traffic.hpp"
 
 namespace plan {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "formulas/catalog_entry.hpp"
-#include "formulas/sources.hpp"
+#include "formulas/textbook/catalog_entry.hpp"
+#include "formulas/textbook/sources.hpp"
 #include "formulas/units.hpp"
 
 /// Closed forms for parameters, FLOPs and utilisation (plan-formulas(7) A1, B1, B2). Models of any other shape

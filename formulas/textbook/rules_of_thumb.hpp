@@ -3,8 +3,8 @@
 #include <span>
 #include <string_view>
 
-#include "formulas/catalog_entry.hpp"
-#include "formulas/sources.hpp"
+#include "formulas/textbook/catalog_entry.hpp"
+#include "formulas/textbook/sources.hpp"
 
 /// Rules of thumb of the course notes as limits that can be computed, and as checks with their reason
 /// (plan-formulas(7) G).

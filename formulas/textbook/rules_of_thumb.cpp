@@ -1,7 +1,7 @@
 // Rules of thumb: the catalog's table of their limits, and their reasons. Tested by tests/formulas/rules_test.cpp.
-#include "formulas/rules_of_thumb.hpp"
+#include "formulas/textbook/rules_of_thumb.hpp"
 
-#include "formulas/batch.hpp"
+#include "formulas/textbook/batch.hpp"
 
 namespace plan {
 namespace {

@@ -1,5 +1,5 @@
 // The catalog's table of exposed communication. Tested by tests/formulas/equations_test.cpp.
-#include "formulas/textbook_overlap.hpp"
+#include "formulas/textbook/textbook_overlap.hpp"
 
 namespace plan::textbook {
 namespace {

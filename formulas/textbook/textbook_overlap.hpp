@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "formulas/catalog_entry.hpp"
-#include "formulas/sources.hpp"
+#include "formulas/textbook/catalog_entry.hpp"
+#include "formulas/textbook/sources.hpp"
 #include "formulas/units.hpp"
 
 /// Communication that compute does not hide (plan-formulas(7) F5).

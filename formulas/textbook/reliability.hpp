@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "formulas/catalog_entry.hpp"
-#include "formulas/sources.hpp"
+#include "formulas/textbook/catalog_entry.hpp"
+#include "formulas/textbook/sources.hpp"
 #include "formulas/units.hpp"
 
 /// What happens to a step and to a run as the job grows (plan-formulas(7) F7). Times in seconds.

@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "formulas/catalog_entry.hpp"
-#include "formulas/sources.hpp"
+#include "formulas/textbook/catalog_entry.hpp"
+#include "formulas/textbook/sources.hpp"
 
 /// What each parallel axis moves (plan-formulas(7) E). Bytes that one rank sends, unless a formula says elements.
 namespace plan::textbook {

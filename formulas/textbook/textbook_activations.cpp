@@ -1,5 +1,5 @@
 // The catalog's table of activation formulas. Tested by tests/formulas/equations_test.cpp and textbook_memory_test.cpp.
-#include "formulas/textbook_activations.hpp"
+#include "formulas/textbook/textbook_activations.hpp"
 
 #include <cmath>
 

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "formulas/catalog_entry.hpp"
+#include "formulas/textbook/catalog_entry.hpp"
 
 /// How low the loss of a run gets (plan-formulas(7) G).
 namespace plan {

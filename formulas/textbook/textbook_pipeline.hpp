@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "formulas/catalog_entry.hpp"
-#include "formulas/sources.hpp"
+#include "formulas/textbook/catalog_entry.hpp"
+#include "formulas/textbook/sources.hpp"
 #include "formulas/units.hpp"
 
 /// Closed forms for pipelines of equal stages (plan-formulas(7) D5, F6). Uneven stages: formulas/schedule.hpp.

@@ -1,5 +1,5 @@
 // The catalog's table of efficiency laws. Tested by tests/formulas/equations_test.cpp.
-#include "formulas/efficiency_laws.hpp"
+#include "formulas/textbook/efficiency_laws.hpp"
 
 #include <array>
 #include <string>

@@ -1,6 +1,6 @@
 // The catalog's table of communication volumes. Tested by tests/formulas/equations_test.cpp and
 // textbook_traffic_test.cpp.
-#include "formulas/textbook_traffic.hpp"
+#include "formulas/textbook/textbook_traffic.hpp"
 
 namespace plan::textbook {
 namespace {

@@ -1,7 +1,7 @@
 // The loss that a model of some size reaches on some number of tokens (plan-formulas(7) G). Assumes one pass over fresh
 // text and a learning rate that decays over the whole run. Source: Hoffmann et al. 2022, arXiv:2203.15556, approach 3.
 // Tested by tests/formulas/rules_test.cpp.
-#include "formulas/loss.hpp"
+#include "formulas/textbook/loss.hpp"
 
 #include <cmath>
 

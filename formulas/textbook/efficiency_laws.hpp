@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "formulas/catalog_entry.hpp"
 #include "formulas/efficiency.hpp"
+#include "formulas/textbook/catalog_entry.hpp"
 
 /// The laws behind the planner's times as formulas on plain numbers; the functions call those of efficiency.hpp.
 namespace plan::law {

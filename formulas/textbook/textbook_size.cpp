@@ -1,6 +1,6 @@
 // The catalog's table of parameter and FLOP formulas. Tested by tests/formulas/equations_test.cpp and
 // conventions_test.cpp.
-#include "formulas/textbook_size.hpp"
+#include "formulas/textbook/textbook_size.hpp"
 
 #include <cmath>
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "formulas/formula.hpp"
-#include "formulas/formula_units.hpp"
+#include "formulas/textbook/formula.hpp"
+#include "formulas/textbook/formula_units.hpp"
 #include "formulas/units.hpp"
 
 namespace plan {

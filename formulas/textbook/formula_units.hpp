@@ -9,7 +9,7 @@
 #include "formulas/units.hpp"
 
 /// A formula states its unit as text, and its function by the type that it returns. Here each type has its text, so
-/// that `entry` (formulas/catalog_entry.hpp) compares the two.
+/// that `entry` (formulas/textbook/catalog_entry.hpp) compares the two.
 namespace plan {
 
 // Units that look-up formulas alone answer in.

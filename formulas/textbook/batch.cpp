@@ -1,5 +1,5 @@
 // The catalog's table of batch-size laws. Tested by tests/formulas/rules_test.cpp.
-#include "formulas/batch.hpp"
+#include "formulas/textbook/batch.hpp"
 
 #include <cmath>
 

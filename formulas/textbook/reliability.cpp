@@ -1,5 +1,5 @@
 // Stragglers, failures and checkpoints (plan-formulas(7) F7). Tested by tests/formulas/reliability_test.cpp.
-#include "formulas/reliability.hpp"
+#include "formulas/textbook/reliability.hpp"
 
 #include <cmath>
 

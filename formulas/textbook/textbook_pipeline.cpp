@@ -1,5 +1,5 @@
 // The catalog's table of pipeline formulas. Tested by tests/formulas/equations_test.cpp and textbook_pipeline_test.cpp.
-#include "formulas/textbook_pipeline.hpp"
+#include "formulas/textbook/textbook_pipeline.hpp"
 
 #include <cmath>
 

@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "formulas/catalog_entry.hpp"
-#include "formulas/sources.hpp"
+#include "formulas/textbook/catalog_entry.hpp"
+#include "formulas/textbook/sources.hpp"
 
 /// Money and energy of a run (plan-formulas(7) F7).
 namespace plan {
