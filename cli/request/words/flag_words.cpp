@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <span>
 #include <utility>
 
 #include "cli/request/words/choice_words.hpp"
@@ -23,207 +21,102 @@
 namespace plan {
 namespace {
 
-/// A flag's words for the same, without dashes in front, and the flag with, where it is a switch, its value.
+/// Words for a flag, without dashes in front, and the flag with, where they are switches, its value.
 struct Row {
-  std::string_view word, flag, value{};
+  std::string_view words, flag, value{};
 };
 constexpr Row kRows[] = {
-    {"global-batch-size", "--global-batch"},
-    {"global-bs", "--global-batch"},
-    {"gbs", "--global-batch"},
-    {"batch", "--global-batch"},
-    {"batch-size", "--global-batch"},
-    {"train-batch-size", "--global-batch"},
-    {"seq-length", "--seq"},
-    {"seq-len", "--seq"},
-    {"seqlen", "--seq"},
-    {"sequence-length", "--seq"},
-    {"max-seq-length", "--seq"},
-    {"max-seq-len", "--seq"},
-    {"max-length", "--seq"},
-    {"model-max-length", "--seq"},
-    {"context", "--seq"},
-    {"context-length", "--seq"},
-    {"ctx", "--seq"},
-    {"cutoff-len", "--seq"},
-    {"block-size", "--seq"},
-    {"max-position-embeddings", "--seq"},
-    {"ctx-len", "--seq"},
-    {"context-len", "--seq"},
-    {"n-ctx", "--seq"},
-    {"max-target-length", "--seq"},
-    {"sequence-len", "--seq"},
-    {"max-len", "--seq"},
-    {"num-gpus", "--gpus"},
-    {"n-gpus", "--gpus"},
-    {"ngpus", "--gpus"},
-    {"gpu-count", "--gpus"},
-    {"devices", "--gpus"},
-    {"num-processes", "--gpus"},
-    {"world-size", "--gpus"},
-    {"ntasks", "--gpus"},
-    {"gpu-num", "--gpus"},
-    {"num-gpu", "--gpus"},
-    {"gpu-type", "--gpu"},
-    {"gpu-kind", "--gpu"},
-    {"accelerator", "--gpu"},
-    {"accelerator-type", "--gpu"},
-    {"device", "--gpu"},
-    {"hardware", "--gpu"},
-    {"dtype", "--precision"},
-    {"torch-dtype", "--precision"},
-    {"mixed-precision", "--precision"},
+    {"global-batch-size global-bs gbs batch batch-size train-batch-size", "--global-batch"},
+    {"seq-length seq-len seqlen sequence-length max-seq-length max-seq-len max-length model-max-length "
+     "context context-length ctx cutoff-len block-size max-position-embeddings ctx-len context-len n-ctx "
+     "max-target-length sequence-len max-len",
+     "--seq"},
+    {"num-gpus n-gpus ngpus gpu-count devices num-processes world-size ntasks gpu-num num-gpu chips "
+     "num-chips num-devices",
+     "--gpus"},
+    {"gpu-type gpu-kind accelerator accelerator-type device hardware", "--gpu"},
+    {"dtype torch-dtype mixed-precision", "--precision"},
     {"bf16", "--precision", "bf16"},
     {"fp16", "--precision", "fp16"},
     {"fp8", "--precision", "fp8"},
     {"optim", "--optimizer"},
-    {"model-name", "--model"},
-    {"model-name-or-path", "--model"},
-    {"model-path", "--model"},
-    {"model-size", "--model"},
-    {"hf-model", "--model"},
-    {"lora", "--task", "lora"},
-    {"use-lora", "--task", "lora"},
-    {"qlora", "--task", "qlora"},
-    {"sft", "--task", "finetune"},
-    {"finetune", "--task", "finetune"},
-    {"full-finetune", "--task", "finetune"},
+    {"model-name model-name-or-path model-path model-size hf-model hf-config model-config "
+     "pretrained-model-name-or-path",
+     "--model"},
+    {"lora use-lora use-peft", "--task", "lora"},
+    {"qlora load-in-4bit use-qlora bnb-4bit", "--task", "qlora"},
+    {"sft finetune full-finetune", "--task", "finetune"},
     {"peft", "--task"},
-    {"load-in-4bit", "--task", "qlora"},
-    {"lora-r", "--lora-rank"},
-    {"rank", "--lora-rank"},
-    {"lora-dim", "--lora-rank"},
-    {"cpu-offload", "--offload", "optimizer"},
-    {"optimizer-cpu-offload", "--offload", "optimizer"},
-    {"optimizer-offload", "--offload", "optimizer"},
-    {"offload-optimizer", "--offload", "optimizer"},
-    {"offload-param", "--offload", "parameters"},
-    {"offload-params", "--offload", "parameters"},
-    {"offload-parameters", "--offload", "parameters"},
-    {"fsdp-offload-params", "--offload", "parameters"},
-    {"param-offload", "--offload", "parameters"},
-    {"use-megatron-fsdp", "--layout", "zero3"},
+    {"lora-r rank lora-dim", "--lora-rank"},
     {"offload", "--offload"},
-    {"offload", "--offload", "optimizer"},
+    {"cpu-offload optimizer-cpu-offload optimizer-offload offload-optimizer offload", "--offload", "optimizer"},
+    {"offload-param offload-params offload-parameters fsdp-offload-params param-offload", "--offload", "parameters"},
+    {"use-megatron-fsdp", "--layout", "zero3"},
+    {"recompute-activations", "--layout", "recompute=selective"},
+    {"gradient-checkpointing activation-checkpointing checkpoint-activations", "--layout", "recompute=full"},
+    {"no-recompute no-gradient-checkpointing no-activation-checkpointing", "--layout", "recompute=none"},
+    {"no-sequence-parallel", "--layout", "sp=off"},
+    {"use-distributed-optimizer distributed-optimizer", "--layout", "zero1"},
     {"backend", "--framework"},
-    {"chips", "--gpus"},
-    {"num-chips", "--gpus"},
-    {"num-devices", "--gpus"},
-    {"use-peft", "--task", "lora"},
-    {"use-qlora", "--task", "qlora"},
-    {"bnb-4bit", "--task", "qlora"},
-    {"train-tokens", "--tokens"},
-    {"max-tokens", "--tokens"},
-    {"token-budget", "--tokens"},
-    {"config", "--from"},
-    {"config-file", "--from"},
-    {"cfg", "--from"},
-    {"yaml", "--from"},
-    {"script", "--from"},
-    {"deepspeed", "--from"},
-    {"deepspeed-config", "--from"},
-    {"deepspeed-config-file", "--from"},
-    {"ds-config", "--from"},
-    {"fsdp-config", "--from"},
-    {"accelerate-config", "--from"},
-    {"hf-config", "--model"},
-    {"model-config", "--model"},
-    {"pretrained-model-name-or-path", "--model"},
-    {"num-tokens", "--tokens"},
-    {"total-tokens", "--tokens"},
-    {"dataset-size", "--tokens"},
-    {"gpu-price", "--price"},
-    {"price-per-hour", "--price"},
+    {"train-tokens max-tokens token-budget num-tokens total-tokens dataset-size", "--tokens"},
+    {"config config-file cfg yaml script deepspeed deepspeed-config deepspeed-config-file ds-config "
+     "fsdp-config accelerate-config",
+     "--from"},
+    {"gpu-price price-per-hour", "--price"},
     {"markdown", "--format", "markdown"},
     {"html", "--format", "html"},
     {"csv", "--format", "csv"},
-    {"recompute-activations", "--layout", "recompute=selective"},
-    {"gradient-checkpointing", "--layout", "recompute=full"},
-    {"activation-checkpointing", "--layout", "recompute=full"},
-    {"checkpoint-activations", "--layout", "recompute=full"},
-    {"no-recompute", "--layout", "recompute=none"},
-    {"no-gradient-checkpointing", "--layout", "recompute=none"},
-    {"no-activation-checkpointing", "--layout", "recompute=none"},
-    {"no-sequence-parallel", "--layout", "sp=off"},
     {"overlap-grad-reduce", "--overlap", "grads"},
     {"overlap-param-gather", "--overlap", "grads+params"},
     {"tp-comm-overlap", "--overlap", "grads+params+tp+p2p"},
     {"no-overlap", "--overlap", "none"},
-    {"deepep", "--dispatcher", "flex"},
-    {"hybridep", "--dispatcher", "flex"},
-    {"use-deepep", "--dispatcher", "flex"},
-    {"moe-enable-deepep", "--dispatcher", "flex"},
-    {"moe-token-dispatcher-type", "--dispatcher"},
-    {"token-dispatcher", "--dispatcher"},
-    {"ram", "--host-memory"},
-    {"host-ram", "--host-memory"},
-    {"host-mem", "--host-memory"},
-    {"cpu-memory", "--host-memory"},
-    {"cpu-mem", "--host-memory"},
-    {"cpu-ram", "--host-memory"},
-    {"node-memory", "--host-memory"},
-    {"system-memory", "--host-memory"},
-    {"use-distributed-optimizer", "--layout", "zero1"},
-    {"distributed-optimizer", "--layout", "zero1"},
+    {"deepep hybridep use-deepep moe-enable-deepep", "--dispatcher", "flex"},
+    {"moe-token-dispatcher-type token-dispatcher", "--dispatcher"},
+    {"ram host-ram host-mem cpu-memory cpu-mem cpu-ram node-memory system-memory", "--host-memory"},
 };
 
 /// How Lightning, PyTorch and Accelerate call what is sharded, and the items that state it.
 constexpr std::string_view kStrategy = "strategy";
 constexpr std::pair<std::string_view, std::string_view> kStrategies[] = {
-    {"fsdp", "zero3"},        {"fsdp2", "zero3"},
-    {"full-shard", "zero3"},  {"deepspeed-stage-3", "zero3"},
-    {"deepspeed-3", "zero3"}, {"shard-grad-op", "zero2"},
-    {"deepspeed", "zero2"},   {"deepspeed-stage-2", "zero2"},  // what Lightning's `deepspeed` is
-    {"deepspeed-2", "zero2"}, {"deepspeed-stage-1", "zero1"},
-    {"deepspeed-1", "zero1"}, {"no-shard", "zero0"},
-    {"ddp", "zero0"},         {"hybrid-shard", "zero3,shard8"},
-    {"hsdp", "zero3,shard8"}, {"hybrid-shard-zero2", "zero2,shard8"}};
+    {"fsdp fsdp2 full-shard deepspeed-stage-3 deepspeed-3", "zero3"},
+    {"shard-grad-op deepspeed deepspeed-stage-2 deepspeed-2", "zero2"},  // Lightning's `deepspeed` is its second stage
+    {"deepspeed-stage-1 deepspeed-1", "zero1"},
+    {"no-shard ddp", "zero0"},
+    {"hybrid-shard hsdp", "zero3,shard8"},
+    {"hybrid-shard-zero2", "zero2,shard8"},
+};
 
-/// What stands for an axis in longer names, longest first.
-constexpr std::pair<std::string_view, std::string_view> kAxes[] = {{"remat", "recompute"},
-                                                                   {"remat-policy", "recompute"},
-                                                                   {"sharding-strategy", kStrategy},
-                                                                   {"fsdp-sharding-strategy", kStrategy},
-                                                                   {"strategy", kStrategy},
-                                                                   {"expert-tensor", "etp"},
-                                                                   {"virtual-pipeline", "vp"},
-                                                                   {"sequence", "sp"},
-                                                                   {"sharded-data", "zero"},
-                                                                   {"tensor", "tp"},
-                                                                   {"context", "cp"},
-                                                                   {"pipeline", "pp"},
-                                                                   {"pipe", "pp"},
-                                                                   {"expert", "ep"},
-                                                                   {"data", "dp"},
-                                                                   {"model", "tp"},
-                                                                   {"ulysses", "ulysses"},
-                                                                   {"ulysses-sequence", "ulysses"},
-                                                                   {"micro-batch", "micro-batch"},
-                                                                   {"per-device-train-batch", "micro-batch"},
-                                                                   {"per-device-batch", "micro-batch"},
-                                                                   {"local-batch", "micro-batch"},
-                                                                   {"train-micro-batch-size-per-gpu", "micro-batch"},
-                                                                   {"pipeline-schedule", "schedule"},
-                                                                   {"pp-schedule", "schedule"},
-                                                                   {"interleave", "vp"},
-                                                                   {"virtual-stages", "vp"},
-                                                                   {"recompute-granularity", "recompute"},
-                                                                   {"activation-checkpoint-mode", "recompute"}};
+/// What stands for an axis in longer names.
+struct AxisWords {
+  std::string_view words, axis;
+};
+constexpr AxisWords kAxes[] = {
+    {"remat remat-policy recompute-granularity activation-checkpoint-mode", "recompute"},
+    {"sharding-strategy fsdp-sharding-strategy strategy", kStrategy},
+    {"expert-tensor", "etp"},
+    {"virtual-pipeline interleave virtual-stages", "vp"},
+    {"sequence", "sp"},
+    {"sharded-data", "zero"},
+    {"tensor model", "tp"},
+    {"context", "cp"},
+    {"pipeline pipe", "pp"},
+    {"expert", "ep"},
+    {"data", "dp"},
+    {"ulysses ulysses-sequence", "ulysses"},
+    {"micro-batch per-device-train-batch per-device-batch local-batch train-micro-batch-size-per-gpu", "micro-batch"},
+    {"pipeline-schedule pp-schedule", "schedule"},
+};
 /// What follows it there: `--tensor-model-parallel-size`, `--pipeline-parallel-degree`, `--tp-size`, `--zero-stage`.
 constexpr auto kEndings = word_list([] {
   return "-model-parallel-size -model-parallel -parallel-size -parallel-degree -parallelism -parallel -size "
          "-degree -stage";
 });
-constexpr std::string_view kNodes[] = {"nodes", "nnodes", "num-nodes", "n-nodes", "node-count"};
-constexpr std::string_view kOfNode[] = {"nproc-per-node",  "gpus-per-node", "num-gpus-per-node", "n-gpus-per-node",
-                                        "ntasks-per-node", "nproc",         "num-proc-per-node"};
-constexpr std::string_view kMachine[] = {"instance", "instance-type", "node-type",
-                                         "machine",  "machine-type",  "vm-size"};
+constexpr std::string_view kNodes = "nodes nnodes num-nodes n-nodes node-count";
+constexpr std::string_view kOfNode =
+    "nproc-per-node gpus-per-node num-gpus-per-node n-gpus-per-node ntasks-per-node nproc "
+    "num-proc-per-node";
+constexpr std::string_view kMachine = "instance instance-type node-type machine machine-type vm-size";
 constexpr std::string_view kUsualNode = "8";  // GPUs
-
-bool holds(std::span<const std::string_view> words, std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 bool cut(std::string_view& word, std::string_view ending) {
   if (word.size() <= ending.size() || !word.ends_with(ending)) return false;
@@ -235,8 +128,8 @@ bool cut(std::string_view& word, std::string_view ending) {
 std::string_view axis_of(std::string_view word) {
   for (const std::string_view ending : kEndings)
     if (cut(word, ending)) break;
-  for (const auto& [long_name, axis] : kAxes)
-    if (word == long_name) return axis;
+  for (const AxisWords& row : kAxes)
+    if (among_words(row.words, word)) return row.axis;
   return word;
 }
 
@@ -248,8 +141,8 @@ Error no_axis(std::string_view, const std::string&, const std::string&) { return
 std::optional<std::string> layout_item(std::string_view axis, std::string_view value) {
   if (axis == "layers" || axis == "stages") return std::nullopt;
   if (axis == kStrategy) {  // by name alone: of the numbers that PyTorch gives them 1 shards all
-    for (const auto& [name, item] : kStrategies)
-      if (folded(value) == name) return std::string(item);
+    for (const auto& [names, item] : kStrategies)
+      if (among_words(names, folded(value))) return std::string(item);
     return std::nullopt;
   }
   if (axis == "ulysses" && read_count("", value, 1, kMostRanks)) return ulysses_item(value);
@@ -264,7 +157,7 @@ std::optional<MeantFlag> meant_flag(std::string_view name, std::string_view valu
   const std::string word = folded(name);
   const bool off = turns_off(value);
   for (const Row& row : kRows) {
-    if (row.word != word || (row.value.empty() && value.empty())) continue;
+    if (!among_words(row.words, word) || (row.value.empty() && value.empty())) continue;
     if (row.value.empty()) return MeantFlag{row.flag, std::string(value)};
     if (row.value == "recompute=full" && off) return MeantFlag{row.flag, "recompute=none"};
     if (off) return std::nullopt;
@@ -282,11 +175,11 @@ std::optional<MeantFlag> meant_flag(std::string_view name, std::string_view valu
 
 bool turns_off(std::string_view value) { return among_words("false no off 0 none disabled", value); }
 
-bool counts_nodes(std::string_view name) { return holds(kNodes, folded(name)); }
+bool counts_nodes(std::string_view name) { return among_words(kNodes, folded(name)); }
 
-bool counts_gpus_of_node(std::string_view name) { return holds(kOfNode, folded(name)); }
+bool counts_gpus_of_node(std::string_view name) { return among_words(kOfNode, folded(name)); }
 
-bool names_machine(std::string_view name) { return holds(kMachine, folded(name)); }
+bool names_machine(std::string_view name) { return among_words(kMachine, folded(name)); }
 
 std::optional<MeantFlag> meant_machines(std::string_view machine, std::string_view nodes, bool counted) {
   const StoreOptions store = StoreOptions::from_environment();
@@ -304,9 +197,8 @@ std::optional<MeantFlag> meant_gpus(std::string_view nodes, std::string_view of_
 }
 
 std::vector<std::string> meant_in_words(std::string_view name, std::string_view value) {
-  constexpr std::string_view kSharded[] = {"fsdp",          "fsdp1",         "fsdp2",
-                                           "fully-sharded", "full-shard",    "dp-shard",
-                                           "fsdp-shard",    "data-sharding", "data-parallel-shard"};
+  constexpr std::string_view kSharded =
+      "fsdp fsdp1 fsdp2 fully-sharded full-shard dp-shard fsdp-shard data-sharding data-parallel-shard";
   const std::string folded_name = folded(name);
   std::string_view word = folded_name;
   for (const std::string_view ending : {"-size", "-degree"})
@@ -338,7 +230,7 @@ std::vector<std::string> meant_in_words(std::string_view name, std::string_view 
     return {
         "an axis counts its ranks inside slices times those between them: `--layout tp8`; FSDP's are "
         "`--layout zero3,shard16`"};
-  if (!holds(kSharded, word)) {
+  if (!among_words(kSharded, word)) {
     std::string said = said_of_flag(folded_name);
     return said.empty() ? std::vector<std::string>{} : std::vector{std::move(said)};
   }

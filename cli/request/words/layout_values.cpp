@@ -40,21 +40,19 @@ std::optional<std::string_view> after(std::string_view text, std::string_view st
 tl::unexpected<Errors> unknown_layout_word(std::string_view axis, std::string_view word,
                                            const std::vector<std::string>& known) {
   struct Hint {
-    std::string_view axis, word, meant;
+    std::string_view axis, words, meant;
   };
-  constexpr Hint kHints[] = {{"schedule", "zero-bubble", "zb-h1"}, {"schedule", "zb", "zb-h1"},
-                             {"schedule", "zbv", "zb-v"},          {"schedule", "1f1b-interleaved", "interleaved"},
-                             {"schedule", "vpp", "interleaved"},   {"schedule", "dfs", "interleaved"},
-                             {"schedule", "bfs", "breadth-first"}, {"schedule", "loopedbfs", "breadth-first"},
-                             {"schedule", "afab", "gpipe"},        {"schedule", "zbvzerobubble", "zb-v"},
-                             {"recompute", "yes", "full"},         {"recompute", "on", "full"},
-                             {"recompute", "true", "full"},        {"recompute", "all", "full"},
-                             {"recompute", "no", "none"},          {"recompute", "off", "none"},
-                             {"recompute", "false", "none"},       {"recompute", "attention", "core_attn"},
-                             {"recompute", "attn", "core_attn"}};
+  constexpr Hint kHints[] = {{"schedule", "zero-bubble zb", "zb-h1"},
+                             {"schedule", "zbv zbvzerobubble", "zb-v"},
+                             {"schedule", "1f1b-interleaved vpp dfs", "interleaved"},
+                             {"schedule", "bfs loopedbfs", "breadth-first"},
+                             {"schedule", "afab", "gpipe"},
+                             {"recompute", "yes on true all", "full"},
+                             {"recompute", "no off false", "none"},
+                             {"recompute", "attention attn", "core_attn"}};
   Error error{"unknown_" + std::string(axis), fmt::format("unknown {} `{}` in `--layout`", axis, word), {}, {}};
   const auto* hint = std::find_if(std::begin(kHints), std::end(kHints),
-                                  [&](const Hint& row) { return row.axis == axis && row.word == word; });
+                                  [&](const Hint& row) { return row.axis == axis && among_words(row.words, word); });
   if (hint != std::end(kHints))
     error.help.push_back(fmt::format("write `{}={}`", axis, hint->meant));
   else
