@@ -107,19 +107,21 @@ struct AmdSmi::Table {
     return bus != nullptr && bus(gpu, &bits) == kSuccess ? bits : 0;
   }
 
-  void list_handles() {
+  /// All that such a function lists: it says how many there are before it writes them.
+  template <class List>
+  static std::vector<Handle> listed(const List& list) {
     std::uint32_t count = 0;
-    if (sockets(&count, nullptr) != kSuccess) return;
-    std::vector<Handle> of_sockets(std::min(count, kMostHandles));
-    if (count = static_cast<std::uint32_t>(of_sockets.size()); sockets(&count, of_sockets.data()) != kSuccess) return;
-    of_sockets.resize(std::min<std::size_t>(count, of_sockets.size()));
-    for (Handle socket : of_sockets) {
-      std::uint32_t inside = 0;
-      if (processors(socket, &inside, nullptr) != kSuccess) continue;
-      std::vector<Handle> found(std::min(inside, kMostHandles));
-      if (inside = static_cast<std::uint32_t>(found.size()); processors(socket, &inside, found.data()) != kSuccess)
-        continue;
-      found.resize(std::min<std::size_t>(inside, found.size()));
+    if (list(&count, nullptr) != kSuccess) return {};
+    std::vector<Handle> found(std::min(count, kMostHandles));
+    if (count = static_cast<std::uint32_t>(found.size()); list(&count, found.data()) != kSuccess) return {};
+    found.resize(std::min<std::size_t>(count, found.size()));
+    return found;
+  }
+
+  void list_handles() {
+    for (Handle socket : listed(sockets)) {
+      const std::vector<Handle> found =
+          listed([&](std::uint32_t* count, Handle* out) { return processors(socket, count, out); });
       handles.insert(handles.end(), found.begin(), found.end());
     }
     std::stable_sort(handles.begin(), handles.end(), [&](Handle a, Handle b) { return place(a) < place(b); });
