@@ -168,14 +168,19 @@ class Mover {
       const double layer = cost_.layers[static_cast<std::size_t>(step > 0 ? boundary - 1 : boundary)];
       moved_[rank_[static_cast<std::size_t>(to - step)]] -= layer;
       const double fuller = moved_[rank_[static_cast<std::size_t>(to)]] += layer;
-      // Most moves overload the rank that they reach: the others' sums need no look then.
-      if (!best_.balance.below(fuller)) weigh(from, to);
+      // Most moves overload the rank that they reach, or the one that the move before overloaded.
+      if (!best_.balance.below(fuller) && !best_.balance.below(moved_[overloaded_])) weigh(from, to);
     }
   }
 
   void weigh(int from, int to) {
     Balance tried;
-    for (const double cost : moved_) {
+    for (std::size_t rank = 0; rank < moved_.size(); ++rank) {
+      const double cost = moved_[rank];
+      if (best_.balance.below(cost)) {
+        overloaded_ = rank;
+        return;
+      }
       tried.largest = std::max(tried.largest, cost);
       tried.squares += cost * cost;
     }
@@ -187,6 +192,7 @@ class Mover {
   std::vector<std::size_t> rank_{};  ///< by chunk
   std::vector<int> first_{};         ///< by chunk, its first layer
   std::vector<double> ranks_{}, moved_{};
+  std::size_t overloaded_ = 0;  ///< a rank that was, under the move looked at last that overloads one
   Move best_{};
 };
 

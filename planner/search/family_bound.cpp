@@ -155,6 +155,18 @@ FamilySearch::Fate FamilySearch::judge_run(const Layout& run, const ShardingList
   return all ? Fate::Pruned : Fate::Searched;
 }
 
+bool FamilySearch::among(const Layout& run, const ShardingList& some, const ShardingList& others) const {
+  if (&some == &others) return true;
+  const std::vector<FrameworkMask>& ours = some.runs_on(problem_, run, wanted_);
+  const std::vector<FrameworkMask>& theirs = others.runs_on(problem_, run, wanted_);
+  std::size_t at = 0;  // both are in the same order
+  for (std::size_t i = 0; i < some.all.size(); ++i, ++at) {
+    while (at < others.all.size() && !(others.all[at] == some.all[i])) ++at;
+    if (at == others.all.size() || (ours[i] & ~unsigned{theirs[at]}) != 0) return false;
+  }
+  return true;
+}
+
 /// No order of the axes changes the bounds, nor does interleaving larger groups, but for what ranks hold then; and
 /// nothing is plainer than the usual order. Who runs a layout and how it may shard count, too: less of either makes no
 /// bound better, more of them may.
@@ -164,11 +176,7 @@ bool FamilySearch::no_better(const Layout& run, const ShardingList& shardings, c
   if (before.shardings == nullptr || before.pipeline.schedule != pipeline.schedule ||
       before.pipeline.vp != pipeline.vp || held(pipeline, run.pp - 1) < held(before.pipeline, run.pp - 1))
     return false;
-  if (!by_memory_) return (before.runs_on != 0 || run_runs_on_ == 0) && shardings.among(*before.shardings);
-  if ((run_runs_on_ & ~unsigned{before.runs_on}) != 0) return false;
-  return before.shardings == &shardings ||
-         (shardings.all == before.shardings->all &&
-          shardings.runs_on(problem_, run, wanted_) == before.shardings->runs_on(problem_, run, wanted_));
+  return (run_runs_on_ & ~unsigned{before.runs_on}) == 0 && among(run, shardings, *before.shardings);
 }
 
 FamilySearch::Fate FamilySearch::judge(const Layout& run, const ShardingList& shardings, const Costed& family,

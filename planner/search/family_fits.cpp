@@ -26,13 +26,17 @@ void lower(ActivityMemory& least, const ActivityMemory& other) {
 
 std::size_t FamilySearch::least_states_of(const Layout& run, const ShardingList& shardings, int fewest) {
   const bool both = both_ways(run.schedule);
-  const FrameworkMask runs_on = by_memory_ ? run_runs_on_ : FrameworkMask{};
   for (std::size_t i = 0; i < states_.size(); ++i)
-    if (const StatesUnder& known = states_[i];
-        known.both == both && known.runs_on == runs_on &&
-        (known.shardings == &shardings || (!by_memory_ && known.shardings->all == shardings.all)))
+    if (const StatesUnder& known = states_[i]; known.both == both && known.runs_on == run_runs_on_ &&
+                                               among(run, shardings, *known.shardings) &&
+                                               among(run, *known.shardings, shardings))
       return i;
-  StatesUnder under{&shardings, both, runs_on, {}, {}, {}};
+  const std::vector<FrameworkMask>& each = shardings.runs_on(problem_, run, wanted_);
+  std::vector<Sharding> that_run;
+  for (std::size_t i = 0; i < each.size(); ++i)
+    if ((each[i] & run_runs_on_) != 0) that_run.push_back(shardings.all[i]);
+  const bool apart = that_run.size() < each.size() && !runnable_alone();
+  StatesUnder under{&shardings, both, run_runs_on_, apart, {}, {}, {}};
   // The fullest node holds at least the mean of all.
   const double world = run.world(), most = std::clamp<double>(problem_.cluster.gpus_per_node, 1, world);
   const double in_node = kBelow * world / std::ceil(world / most);
@@ -41,14 +45,8 @@ std::size_t FamilySearch::least_states_of(const Layout& run, const ShardingList&
     std::erase_if(least.mean, [&](const ShardedMemory& one) { return bounds_ && in_node * one.host > host_; });
     return least;
   };
-  under.memory = of(shardings.all);
-  if (runs_on != 0) {
-    const std::vector<FrameworkMask>& each = shardings.runs_on(problem_, run, wanted_);
-    std::vector<Sharding> run_by_some;
-    for (std::size_t i = 0; i < each.size(); ++i)
-      if ((each[i] & runs_on) != 0) run_by_some.push_back(shardings.all[i]);
-    under.running = of(run_by_some);
-  }
+  under.memory = of(apart ? shardings.all : that_run);
+  if (apart) under.running = of(that_run);
   under.bare = least_peak(under.memory, {}, {}, *memory_);
   states_.push_back(std::move(under));
   return states_.size() - 1;
@@ -63,7 +61,7 @@ const FamilySearch::PeaksUnder& FamilySearch::least_peaks_of(std::size_t states,
   const LeastChunks chunks{of.vp, of.flights};
   for (const LeastActivity& one : least_activities_) {
     const RealBytes peak = least_peak(under.memory, one, chunks, *memory_, capacity_);
-    const bool hangs = under.runs_on != 0 && peak <= capacity_;
+    const bool hangs = under.apart && peak <= capacity_;
     all.peaks.push_back(peak);
     all.running.push_back(hangs ? least_peak(under.running, one, chunks, *memory_, capacity_) : peak);
   }

@@ -115,7 +115,6 @@ class FamilySearch {
         host_(problem.training.offload.any() ? host : RealBytes::infinity()),
         bounds_(bounds),
         extent_(extent),
-        by_memory_(problem.pareto || problem.objective == Objective::Memory),
         wanted_(wanted_frameworks(problem)),
         inner_(problem),
         lists_(problem),
@@ -153,9 +152,10 @@ class FamilySearch {
   struct StatesUnder {
     const ShardingList* shardings = nullptr;
     bool both = false;          ///< of DualPipe
-    FrameworkMask runs_on = 0;  ///< that may run them, where memory counts beside time
-    LeastStates memory{};       ///< of which nodes hold what lies with their hosts
-    LeastStates running{};      ///< of those that one of these frameworks runs
+    FrameworkMask runs_on = 0;  ///< that may run them, where that decides what counts
+    bool apart = false;         ///< those that one of these frameworks runs count apart
+    LeastStates memory{};       ///< of which nodes hold what lies with their hosts, and that count at all
+    LeastStates running{};      ///< of those apart
     RealBytes bare{};           ///< with no activations
   };
   /// Peaks with each of the least activities; infinity where the GPU surely has too little. Schedules differ in what
@@ -204,6 +204,8 @@ class FamilySearch {
   void search_family(const Costed& family);
   /// What becomes of all runs of a family whatever they are.
   Fate judge_whole(const Costed& family);
+  /// Has a list of shardings none that the other has not, nor one that more frameworks run?
+  bool among(const Layout& run, const ShardingList& some, const ShardingList& others) const;
   /// Has a run nothing that the one rejected before it has not?
   bool no_better(const Layout& run, const ShardingList& shardings, const Judged& before) const;
   bool too_slow(const Layout& run, const Costed& family) const;
@@ -268,6 +270,8 @@ class FamilySearch {
   void offer(const Candidate& candidate);
   /// Is everything that takes at least this long and this much memory beaten already? `runs_on` may run it.
   bool hopeless(const Layout& layout, Seconds step_time, RealBytes peak, FrameworkMask runs_on) const;
+  /// Is what no wanted framework runs never an answer?
+  bool runnable_alone() const { return plainest_ || extent_.best_alone; }
   /// Is all beaten of a run that takes no less? With traffic: `floor.time` does not contain what its states send.
   bool beaten(const Layout& run, const Floor& floor) const;
   bool beaten_with_traffic(const Layout& run, const Floor& floor) const;
@@ -280,7 +284,6 @@ class FamilySearch {
   RealBytes capacity_, host_;  ///< of a GPU, and of a node
   bool bounds_;
   Extent extent_;
-  bool by_memory_;  ///< what is kept hangs on memory, too
   FrameworkMask wanted_;
   std::vector<Recomputes> recomputes_{};  ///< by layers of the deepest stage
   InnerSpace inner_;

@@ -217,7 +217,10 @@ RealBytes least_of(const ByKind<RealBytes>& values, const FullestRank& rank) {
 std::vector<LeastActivity> least_activities(const Problem& problem, const Layout& family,
                                             const std::vector<Recompute>& recomputes, int fewest,
                                             const KeptLayers& kept, const MemoryModel& memory, const CostModel* costs) {
-  const double on_gpu = problem.training.offload.activations() ? 0 : 1;
+  // Modules whose activations wait in host memory are not among what layers keep. Of whole layers that leave, a rank
+  // may have no others; the fullest has some.
+  const int away = problem.training.offload.layers;
+  const double on_gpu = away > 0 ? 0 : 1;
   const StageContent model = whole_model(problem.model);
   const FullestRank rank = fullest_rank(problem, memory, family.pp);
   const int full = rank.layers_on(family.pp);
@@ -235,7 +238,7 @@ std::vector<LeastActivity> least_activities(const Problem& problem, const Layout
     one.mean.transient = mean_of_largest(model, family, fewest, under.transient);
     if (one.together > 1) one.mean.layer = mean_of_largest(model, family, fewest, under.saved);
     if (rank.of_model > 0) {
-      one.fullest = {std::max(fewest, full), on_gpu * full * least_of(under.held, rank),
+      one.fullest = {std::max(fewest, full), std::max(0, full - away) * least_of(under.held, rank),
                      least_of(under.transient, rank)};
       if (one.together > 1) one.fullest.layer = least_of(under.saved, rank);
     }

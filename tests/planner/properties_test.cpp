@@ -13,6 +13,7 @@
 #include "planner/search/enumerate.hpp"
 #include "planner/search/family_search.hpp"
 #include "planner/search/search.hpp"
+#include "planner/search/switches.hpp"
 
 using namespace plan;
 
@@ -124,6 +125,18 @@ struct PartialLayouts {
   }
 };
 
+/// Some of what may lie in host memory: modules' inputs or whole layers', and optimizer states.
+Offload random_offload(std::mt19937& random, const Problem& problem) {
+  Offload offload;
+  switch (random() % 4) {
+    case 0: offload.modules = static_cast<std::uint16_t>(movable_modules(problem) & random()); break;
+    case 1: offload.layers = 1 + static_cast<int>(random() % 4); break;
+    default: return offload;
+  }
+  offload.optimizer = static_cast<double>(random() % 3) / 2;
+  return offload;
+}
+
 bool finite(const Estimate& e) {
   for (const double value : {e.step_time.value, e.step_time_low.value, e.step_time_high.value, e.mfu.model_causal,
                              e.mfu.model_full, e.mfu.hardware, e.tokens_per_s, e.tokens_per_s_per_gpu})
@@ -144,6 +157,7 @@ TEST_CASE("no bound lies above what it bounds") {
     Problem problem = oracle::random_problem(random, 64);
     if (random() % 2 == 0) problem = oracle::widened(problem, random);
     problem.fixed = {};
+    problem.training.offload = random_offload(random, problem);
     Tally tally;
     const std::vector<Family> families = enumerate_families(problem, tally);
     PartialLayouts partial{problem, random};
