@@ -28,7 +28,7 @@ namespace plan {
 namespace {
 
 /// Later batches are bigger: by then most families are hopeless, and a batch has work for all threads.
-std::size_t batch_size(std::size_t start) { return std::clamp<std::size_t>(start, 32, 2048); }
+std::size_t batch_size(std::size_t start) { return std::clamp<std::size_t>(start, 32, 512); }
 
 std::vector<FamilySearch> searches_of(const Problem& problem, bool at_risk, bool bounds, const Extent& extent = {}) {
   std::vector<FamilySearch> searches;
