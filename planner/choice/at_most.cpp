@@ -53,22 +53,24 @@ bool unusual(const RunnableSearch& found, const Problem& asked) {
 }
 
 /// Does anything fit the GPUs for certain that some framework runs and that leaves nothing to the host?
-bool anything_on_gpus(const Problem& problem) {
-  return ready(find_runnable(on_gpus(problem), {.best_alone = true, .certain = true, .if_any = true})) == Ready::Yes;
+bool anything_on_gpus(const Problem& problem, Searches& searches) {
+  const Extent any{.best_alone = true, .certain = true, .if_any = true};
+  return ready(find_runnable(on_gpus(problem), any, searches)) == Ready::Yes;
 }
 
 /// The fastest step of what find_runnable() answers, if it fits for certain and is no slower than `slowest`.
 /// `anything`: other frameworks and the host are asked even where something fits without them.
-RunnableSearch find_no_slower(const Problem& problem, Seconds slowest, bool anything) {
-  RunnableSearch found = find_faster(problem, slowest);
+RunnableSearch find_no_slower(const Problem& problem, Seconds slowest, bool anything, Searches& searches) {
+  RunnableSearch found = find_faster(problem, slowest, Extent{}.families, searches);
   if (!found.result.ranking.best().empty() || (found.result.slower && !anything)) return found;
   // Those answer where nothing else fits, or is far slower: what has to be known whole, and seldom is as fast.
   Extent quick = kFirst;
   quick.certain = quick.if_any = true, quick.slowest = slowest;
-  RunnableSearch fast = find_runnable(problem, quick);
+  RunnableSearch fast = find_runnable(problem, quick, searches);
   if (ready(fast) != Ready::Yes) return found;
-  if (fast.problem.framework == problem.framework && leaves_to_host(fast) && !anything_on_gpus(problem)) return fast;
-  RunnableSearch answer = find_runnable(problem, kFirst);
+  if (fast.problem.framework == problem.framework && leaves_to_host(fast) && !anything_on_gpus(problem, searches))
+    return fast;
+  RunnableSearch answer = find_runnable(problem, kFirst, searches);
   return ready(answer) == Ready::Yes && fastest_step(answer) <= slowest ? answer : found;
 }
 
@@ -76,8 +78,8 @@ RunnableSearch find_no_slower(const Problem& problem, Seconds slowest, bool anyt
 /// plainness is worth, unless what more of them have could not be started.
 class FewerGpus {
  public:
-  FewerGpus(const Problem& problem, const RunnableSearch& all, std::vector<int> tried)
-      : problem_(problem), best_{all}, tried_(std::move(tried)) {}
+  FewerGpus(const Problem& problem, const RunnableSearch& all, std::vector<int> tried, Searches& searches)
+      : problem_(problem), best_{all}, tried_(std::move(tried)), searches_(searches) {}
 
   /// Does this number answer better than all before it?
   bool offer(int gpus) {
@@ -105,20 +107,21 @@ class FewerGpus {
     return fastest_step(best_.search) / (gpus > best_.search.problem.gpus ? 1 : 1 + kPriceOfPlainness);
   }
 
-  Found find(int gpus, Ready before) const {
+  Found find(int gpus, Ready before) {
     const Problem first = with_best_alone(problem_, gpus);
     if (before == Ready::Yes)
-      return {find_no_slower(first, slowest(gpus, before), unusual(best_.search, problem_)), false};
+      return {find_no_slower(first, slowest(gpus, before), unusual(best_.search, problem_), searches_), false};
     // What divides well and is nearly all of them is most often the one to use: a look at its fastest step alone would
     // come on top.
     if (before == Ready::Nothing && divides_well(problem_, gpus) && gpus >= kNearlyAsBusy * problem_.gpus)
-      return {find_runnable(on(problem_, gpus), {.if_any = true}), true};
-    return {find_runnable(first, kFirst), false};
+      return {find_runnable(on(problem_, gpus), {.if_any = true}, searches_), true};
+    return {find_runnable(first, kFirst, searches_), false};
   }
 
   const Problem& problem_;
   Found best_;
   std::vector<int> tried_;
+  Searches& searches_;
 };
 
 /// Of the fastest step, which there must be.
@@ -160,26 +163,28 @@ RunnableSearch on_fewer(RunnableSearch found, const RunnableSearch& all) {
 }
 
 /// The answer on that many GPUs, or on fewer. `first`: what is known of all of them already; `tried` as above.
-RunnableSearch find_from(const Problem& problem, std::optional<Found> first, std::vector<int> tried) {
-  if (!first && divides_well(problem, problem.gpus)) first = {find_runnable(problem), true};
-  if (!first) first = {find_runnable(with_best_alone(problem, problem.gpus), kFirst), false};
+RunnableSearch find_from(const Problem& problem, std::optional<Found> first, std::vector<int> tried,
+                         Searches& searches) {
+  if (!first && divides_well(problem, problem.gpus)) first = {find_runnable(problem, {}, searches), true};
+  if (!first) first = {find_runnable(with_best_alone(problem, problem.gpus), kFirst, searches), false};
   const RunnableSearch& all = first->search;
   // A word that does not suit is reported. Too big for a number that divides badly may fit fewer that divide well.
   if (ready(all) == Ready::Nothing && !fixed_words(problem.fixed).empty()) return all;
-  FewerGpus fewer(problem, all, std::move(tried));
+  FewerGpus fewer(problem, all, std::move(tried), searches);
   offer_smaller(problem, all, fewer);
   const int used = fewer.best().problem.gpus;
   if (ready(fewer.best()) == Ready::Nothing) return all;
-  if (used == problem.gpus) return first->whole ? std::move(first->search) : find_runnable(problem);
+  if (used == problem.gpus) return first->whole ? std::move(first->search) : find_runnable(problem, {}, searches);
   // Who asks for the number that is used gets the same answer: it may be bettered by a smaller one as this was.
-  return on_fewer(find_from(on(problem, used), fewer.take(), fewer.tried()), all);
+  return on_fewer(find_from(on(problem, used), fewer.take(), fewer.tried(), searches), all);
 }
 
 }  // namespace
 
 RunnableSearch find_on_at_most(const Problem& problem) {
   if (problem.objective == Objective::Memory) return find_runnable(problem);
-  return find_from(problem, std::nullopt, {});
+  Searches searches;
+  return find_from(problem, std::nullopt, {}, searches);
 }
 
 }  // namespace plan

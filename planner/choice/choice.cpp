@@ -51,35 +51,42 @@ Problem on_gpus(const Problem& problem) {
 
 namespace {
 
-/// Asks each framework whose software the figures are not of, with its own, where no other one answers for certain, or
-/// only with a layout that nobody would launch.
-void ask_others(RunnableSearch& found, const Problem& problem, const Extent& extent) {
-  if (problem.framework != Framework::Any || (certain(found.result) && !cramped(found, kHardlyBusy))) return;
-  const FrameworkMask asked = wanted_frameworks(problem);
+/// Asks each framework whose software the figures are not of, with its own. Where something else answers for certain
+/// already it has to be faster by more than plainness is worth, which is known soonest.
+void ask_others(RunnableSearch& found, const Problem& problem, const Extent& extent, Searches& searches) {
+  const bool answered = certain(found.result);
+  if (problem.framework != Framework::Any || (answered && problem.objective != Objective::StepTime)) return;
+  Extent asked = extent, quick = extent;
+  asked.if_any = quick.if_any = quick.best_alone = true;
+  if (answered) quick.slowest = std::min(extent.slowest, fastest_step(found) / (1 + kPriceOfPlainness));
+  const FrameworkMask ours = wanted_frameworks(problem);
   std::int64_t judged = found.judged;
   for (const FrameworkRow& row : frameworks()) {
-    if (!named(row.framework) || (asked & framework_bit(row.framework)) != 0) continue;
+    if (!named(row.framework) || (ours & framework_bit(row.framework)) != 0) continue;
     if (!runs_on(row, problem.cluster.gpu.vendor) || drops_stated(problem, row)) continue;
     RunnableSearch other{under(problem, row), {}};
-    Extent any = extent;
-    any.if_any = true;
-    other.result = find_layouts(other.problem, any);
-    judged += other.result.judged;
+    const auto ask = [&](const Extent& as) {
+      other.result = searches.find(other.problem, as);
+      judged += other.result.judged;
+      return certain(other.result);
+    };
+    if (answered && !ask(quick)) continue;
+    if (!answered || !extent.best_alone) (void)ask(asked);
     if (answers_better(other, found)) found = std::move(other);
   }
   found.judged = judged;
 }
 
-RunnableSearch find_as_stated(const Problem& problem, const Extent& extent) {
-  RunnableSearch found{problem, find_layouts(problem, extent)};
+RunnableSearch find_as_stated(const Problem& problem, const Extent& extent, Searches& searches) {
+  RunnableSearch found{problem, searches.find(problem, extent)};
   found.judged = found.result.judged;
-  ask_others(found, problem, extent);
+  ask_others(found, problem, extent, searches);
   if (problem.framework != Framework::Any || !found.result.ranking.best().empty() || extent.certain) return found;
   RunnableSearch paper{problem, {}, true};
   paper.problem.framework = Framework::None;
   Extent any = extent;
   any.if_any = true;
-  paper.result = find_layouts(paper.problem, any);
+  paper.result = searches.find(paper.problem, any);
   const std::int64_t judged = found.judged + paper.result.judged;
   if (!paper.result.ranking.best().empty()) found = std::move(paper);
   found.judged = judged;
@@ -95,15 +102,15 @@ namespace {
 constexpr double kWorthTheHost = 2;
 
 /// The job with what it holds left in host memory, if something fits for certain then and takes `slowest` at most.
-RunnableSearch find_offloaded(const Problem& problem, Extent extent, Seconds slowest) {
+RunnableSearch find_offloaded(const Problem& problem, Extent extent, Seconds slowest, Searches& searches) {
   extent.certain = extent.if_any = true;
-  if (slowest == Seconds::infinity()) return find_as_stated(problem, extent);
+  if (slowest == Seconds::infinity()) return find_as_stated(problem, extent, searches);
   Extent quick = extent;
   quick.best_alone = true, quick.slowest = std::min(slowest, extent.slowest);
-  RunnableSearch found = find_as_stated(problem, quick);
+  RunnableSearch found = find_as_stated(problem, quick, searches);
   if (found.result.ranking.best().empty() || extent.best_alone) return found;
   const std::int64_t judged = found.judged;
-  found = find_as_stated(problem, extent);
+  found = find_as_stated(problem, extent, searches);
   found.judged += judged;
   return found;
 }
@@ -111,34 +118,46 @@ RunnableSearch find_offloaded(const Problem& problem, Extent extent, Seconds slo
 }  // namespace
 
 RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
+  Searches searches;
+  return find_runnable(problem, extent, searches);
+}
+
+RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searches& searches) {
   const bool offloads = (problem.free_switches & kHostSwitches) != 0;
   Extent first = extent;
   first.if_any |= offloads;
-  RunnableSearch found = find_as_stated(on_gpus(problem), first);
+  RunnableSearch found = find_as_stated(on_gpus(problem), first, searches);
   const bool answered = certain(found.result) && !found.nothing_runs;
   // What is slower than was asked for is not counted: there may be legal layouts then.
   const bool illegal = found.result.stats.legal == 0 && extent.slowest == Seconds::infinity();
   if (!offloads || illegal || (answered && !cramped(found, kHardlyBusy))) return found;
   const Seconds slowest = answered ? fastest_step(found) / kWorthTheHost : Seconds::infinity();
-  RunnableSearch offloaded = find_offloaded(problem, extent, slowest);
+  RunnableSearch offloaded = find_offloaded(problem, extent, slowest, searches);
   const std::int64_t judged = found.judged + offloaded.judged;
   if (certain(offloaded.result) && !offloaded.nothing_runs)
     found = std::move(offloaded);
   else if (!answered && !extent.if_any && !extent.best_alone && found.result.ranking.best().empty())
-    found = find_as_stated(on_gpus(problem), extent);  // whoever reports that nothing fits counts what does not
+    found =
+        find_as_stated(on_gpus(problem), extent, searches);  // whoever reports that nothing fits counts what does not
   found.judged = judged;
   return found;
 }
 
 RunnableSearch find_faster(const Problem& asked, Seconds slowest, std::int64_t families) {
+  Searches searches;
+  return find_faster(asked, slowest, families, searches);
+}
+
+RunnableSearch find_faster(const Problem& asked, Seconds slowest, std::int64_t families, Searches& searches) {
   const Problem problem = on_gpus(asked);
-  RunnableSearch found{problem, find_layouts(problem, {.families = families, .best_alone = true, .slowest = slowest})};
-  if (!found.result.ranking.best().empty() || found.result.slower) return found;
-  // Other frameworks answer only where nothing of these fits, however slow, which takes longest to know.
-  RunnableSearch other = found;
-  ask_others(other, problem, {.families = families, .best_alone = true, .slowest = slowest, .certain = true});
-  if (other.result.ranking.best().empty() || anything_fits(problem)) return found;
-  return other;
+  const Extent fast{.families = families, .best_alone = true, .slowest = slowest};
+  const RunnableSearch found{problem, searches.find(problem, fast)};
+  RunnableSearch best = found;
+  ask_others(best, problem, fast, searches);
+  if (!found.result.ranking.best().empty() || best.result.ranking.best().empty()) return best;
+  // What is faster by less answers only where nothing of these fits, however slow, which takes longest to know.
+  const bool far = (1 + kPriceOfPlainness) * fastest_step(best) <= slowest;
+  return far || !(found.result.slower || anything_fits(problem)) ? best : found;
 }
 
 Seconds fastest_step(const RunnableSearch& found) { return found.result.ranking.best().front().score.step_time; }

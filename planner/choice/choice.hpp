@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/answer/plan.hpp"
+#include "planner/choice/searches.hpp"
 #include "planner/search/search.hpp"
 
 namespace plan {
@@ -32,23 +33,27 @@ struct RunnableSearch {
 /// faster than it is, if not by much.
 [[nodiscard]] Problem on_gpus(const Problem& problem);
 
-/// MFU below which another framework may be much faster.
+/// MFU below which the host's memory may make a job much faster.
 inline constexpr double kHardlyBusy = 0.2;
-/// Does what fits for certain fill the GPUs' memory and reach less than that MFU? A framework that holds less, or the
-/// host, may be many times as fast.
+/// Does what fits for certain fill the GPUs' memory and reach less than that MFU? What leaves some of it to the host
+/// may be many times as fast.
 [[nodiscard]] bool cramped(const RunnableSearch& found, double mfu);
 
-/// Searches. Where none of the frameworks whose software the figures are of runs a layout that fits for certain, or
-/// only what fills the memory and starves the GPUs, each of the others is asked with its own software, and the fastest
-/// answer counts; last comes what nothing runs. What leaves states or activations to the hosts counts where nothing
+/// Searches. Each of the frameworks whose software the figures are not of is asked with its own, and the fastest answer
+/// counts if it is faster by more than kPriceOfPlainness, or if those run no layout that fits for certain; last comes
+/// what nothing runs. What leaves states or activations to the hosts counts where nothing
 /// else fits for certain, or all else fills the memory, starves the GPUs and takes twice as long. `extent` is of each
 /// search.
 [[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent = {});
+/// The same among other searches of the job.
+[[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searches& searches);
 
-/// The fastest layout of find_runnable() alone, if it is no slower than `slowest` seconds and fits for certain; an
-/// empty result if not, or if others than those frameworks are that fast alone. Of `families` at most.
+/// The fastest layout of find_runnable() alone that leaves nothing to the host, if it is no slower than `slowest`
+/// seconds and fits for certain; an empty result if not. Of `families` at most.
 [[nodiscard]] RunnableSearch find_faster(const Problem& problem, Seconds slowest,
                                          std::int64_t families = Extent{}.families);
+[[nodiscard]] RunnableSearch find_faster(const Problem& problem, Seconds slowest, std::int64_t families,
+                                         Searches& searches);
 
 /// find_runnable(), on fewer GPUs where those train faster by more than kPriceOfPlainness, or where all of them have no
 /// answer that can be started and fewer have. Asked for the number that it uses it answers the same.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "oracle/random_problem.hpp"
@@ -11,6 +12,7 @@
 #include "planner/choice/choice.hpp"
 #include "planner/estimate/uncertainty.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "planner/search/plainness.hpp"
 #include "planner/search/search.hpp"
 #include "planner/search/switches.hpp"
 
@@ -111,8 +113,6 @@ TEST_CASE("the fastest that is fast enough is that of the whole search, whicheve
     CAPTURE(i);
     const RunnableSearch whole = find_runnable(problem);
     const bool certain = answers_for_certain(whole.result) && !whole.nothing_runs;
-    // Where Megatron's answer starves the GPUs, what others do is not asked about numbers that it is slower than.
-    if (certain && whole.problem.framework != Framework::Any && answers_for_certain(find_layouts(problem))) continue;
     const Seconds best = certain ? whole.result.ranking.best().front().score.step_time : Seconds(1);
     for (const double share : {0.9, 1.1}) {
       const RunnableSearch faster = find_faster(problem, share * best);
@@ -130,9 +130,9 @@ TEST_CASE("the fastest that is fast enough is that of the whole search, whicheve
   CHECK(others >= oracle::at_least(1));
 }
 
-TEST_CASE("of what fills the memory and starves the GPUs the soonest that any framework runs is taken") {
+TEST_CASE("no framework alone is faster than any of them by more than plainness is worth") {
   std::mt19937 random(20261128);
-  int starved = 0, others = 0;
+  int answered = 0, others = 0, ours = 0;
   for (int i = 0; i < oracle::rounds(200); ++i) {
     Problem problem = oracle::random_problem(random, 16);
     problem.fixed = {}, problem.objective = Objective::StepTime, problem.top = 1, problem.pareto = false;
@@ -140,20 +140,23 @@ TEST_CASE("of what fills the memory and starves the GPUs the soonest that any fr
     problem.cluster.gpu.memory = round_bytes((1 + static_cast<double>(random() % 30)) * kGiB);
     const RunnableSearch found = find_runnable(problem);
     if (!answers_for_certain(found.result) || found.nothing_runs) continue;
-    const Candidate& best = found.result.ranking.best().front();
-    if (!(best.score.peak > 0.5 * RealBytes(problem.cluster.gpu.memory))) continue;
-    if (estimate(found.problem, best).mfu.model_causal >= 0.2) continue;
-    ++starved, others += found.problem.framework != Framework::Any;
+    const Seconds best = found.result.ranking.best().front().score.step_time;
+    ++answered, others += found.problem.framework != Framework::Any;
     for (const FrameworkRow& row : frameworks()) {
       if (!named(row.framework) || !runs_on(row, problem.cluster.gpu.vendor) || drops_stated(problem, row)) continue;
-      Problem own = problem;
+      Problem own = on_gpus(problem);
       own.framework = row.framework, own.training.stack = stack_on(row, problem.cluster.gpu);
       const SearchResult alone = find_layouts(own);
       if (row.framework == Framework::Megatron || !answers_for_certain(alone)) continue;
+      const Seconds theirs = alone.ranking.best().front().score.step_time;
       CAPTURE(i);
-      CHECK(best.score.step_time <= alone.ranking.best().front().score.step_time);
+      CAPTURE(std::string(row.name));
+      // Where Megatron has no answer that is certain the fastest counts, whoever runs it.
+      CHECK(best <= (found.problem.framework == Framework::Any ? 1 + kPriceOfPlainness : 1) * theirs);
+      ours += theirs < best;
     }
   }
-  CHECK(starved >= oracle::at_least(10));
-  MESSAGE(starved << " starved, " << others << " of another framework than Megatron");
+  CHECK(answered >= oracle::at_least(50));
+  CHECK(others >= oracle::at_least(5));
+  MESSAGE(answered << " answered, " << others << " by another framework than Megatron, " << ours << " hardly slower");
 }

@@ -1,0 +1,54 @@
+// Searches that are asked for more than once while it is found out how many GPUs to use, and of which framework. Tested
+// by tests/planner/choice_test.cpp.
+#include "planner/choice/searches.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace plan {
+namespace {
+
+bool certain(const SearchResult& result) { return !result.ranking.best().empty() && !result.at_risk; }
+
+/// That nothing is as fast as was asked for.
+SearchResult nothing_of(const SearchResult& like, bool slower) {
+  SearchResult none;
+  none.stats = like.stats, none.slower = slower;
+  return none;
+}
+
+}  // namespace
+
+Searches::Known& Searches::known(const Problem& problem) {
+  const auto same = [&](const Known& one) {
+    return one.gpus == problem.gpus && one.framework == problem.framework && one.free_switches == problem.free_switches;
+  };
+  const auto found = std::find_if(known_.begin(), known_.end(), same);
+  if (found != known_.end()) return *found;
+  known_.push_back({.gpus = problem.gpus, .framework = problem.framework, .free_switches = problem.free_switches});
+  return known_.back();
+}
+
+SearchResult Searches::find(const Problem& problem, const Extent& extent) {
+  const bool all = extent.families == Extent{}.families;
+  if (!extent.best_alone || !all || problem.objective != Objective::StepTime) return find_layouts(problem, extent);
+  Known& about = known(problem);
+  const bool sure = extent.certain || extent.slowest < Seconds::infinity();
+  if (certain(about.found)) {
+    const Seconds fastest = about.found.ranking.best().front().score.step_time;
+    return fastest <= extent.slowest ? about.found : nothing_of(about.found, true);
+  }
+  if (extent.slowest <= about.none_up_to) {
+    if (sure) return nothing_of(about.found, about.found.slower);
+    if (about.knows_risk) return about.found;
+  }
+  Problem first = problem;
+  first.top = 1, first.pareto = false;
+  SearchResult found = find_layouts(first, extent);
+  about.found = found, about.found.judged = 0;
+  about.knows_risk = !sure;
+  if (!certain(found)) about.none_up_to = std::max(about.none_up_to, extent.slowest);
+  return found;
+}
+
+}  // namespace plan
