@@ -1,6 +1,8 @@
 // On how many of the GPUs to train: all of them, or one after the other of a few smaller numbers. Tested by
 // tests/planner/fewer_gpus_test.cpp.
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -129,6 +131,18 @@ double mfu_of(const RunnableSearch& found) {
   return estimate(found.problem, found.result.ranking.best().front()).mfu.model_causal;
 }
 
+/// Few enough for a search of some number of GPUs to take little time.
+bool few_nodes(const Problem& problem) {
+  constexpr int kFewNodes = 16;
+  return problem.gpus <= kFewNodes * std::max(1, problem.cluster.gpus_per_node);
+}
+
+/// Has the fastest layout as many replicas as divide both the batch and the GPUs? More of them may be faster.
+bool all_replicas(const Problem& problem, const RunnableSearch& found) {
+  const int replicas = found.result.ranking.best().front().layout.dp;
+  return replicas == std::gcd(std::int64_t{problem.gpus}, problem.training.global_batch);
+}
+
 /// May half as many GPUs answer better? Where the batch has too little for each GPU, or nothing runs on so many, since
 /// frameworks that know data parallelism alone need a sequence for each.
 bool worth_halving(const RunnableSearch& found) {
@@ -142,8 +156,9 @@ void offer_smaller(const Problem& problem, const RunnableSearch& all, FewerGpus&
   const std::vector<int> busier = fewer_but_busier(problem, busy, kMostBusy);
   for (const int gpus : busier) fewer.offer(gpus);
   const bool odd = unusual(all, problem);
-  if (all.result.stats.legal == 0 || odd || mfu_of(all) < kHardlyBusy)
-    for (const int gpus : fewer_with_more_replicas(problem)) fewer.offer(gpus);
+  if (all.result.stats.legal == 0 || odd || mfu_of(all) < kHardlyBusy || few_nodes(problem) ||
+      all_replicas(problem, all))
+    for (const int gpus : fewer_with_more_replicas(problem, ready(all) == Ready::Nothing)) fewer.offer(gpus);
   if (odd)
     for (const int gpus : fewer_with_more_twos(problem)) fewer.offer(gpus);
   if (!worth_halving(fewer.best())) return;

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 
 #include "planner/rules/rules.hpp"
 
@@ -91,14 +92,21 @@ std::vector<int> fewer_but_busier(const Problem& problem, double busy, std::size
   return numbers;
 }
 
-std::vector<int> fewer_with_more_replicas(const Problem& problem) {
+std::vector<int> fewer_with_more_replicas(const Problem& problem, bool any) {
   const int node = std::max(1, problem.cluster.gpus_per_node), unit = problem.gpus >= kMany * node ? node : 1;
   const auto replicas = [&](int gpus) { return std::gcd(std::int64_t{gpus}, problem.training.global_batch); };
   std::vector<int> numbers;
-  std::int64_t most = replicas(problem.gpus);
+  std::int64_t most = any ? 0 : replicas(problem.gpus), before = most;
+  std::optional<int> next;  // the first behind the last with more than all but that
   int gpus = (problem.gpus - 1) / unit * unit;
-  for (int i = 0; i < kNearNumbers && gpus > 0; ++i, gpus -= unit)
-    if (replicas(gpus) > most) numbers.push_back(gpus), most = replicas(gpus);
+  for (int i = 0; i < kNearNumbers && gpus > 0; ++i, gpus -= unit) {
+    const std::int64_t these = replicas(gpus);
+    if (these > most)
+      numbers.push_back(gpus), before = most, most = these, next.reset();
+    else if (these > before && !next)
+      next = gpus;
+  }
+  if (next && numbers.back() % node != 0) numbers.push_back(*next);  // nothing may run where a node is cut
   if (numbers.size() > kMostReplicas) numbers.erase(numbers.begin(), numbers.end() - kMostReplicas);
   return numbers;
 }

@@ -21,8 +21,10 @@ namespace plan {
 [[nodiscard]] std::vector<int> fewer_but_busier(const Problem& problem, double busy, std::size_t most);
 
 /// Of the numbers just below the problem's, whole nodes in large jobs, those that split into more replicas that divide
-/// the batch than it and every number between them do: the few with the most, the largest number first.
-[[nodiscard]] std::vector<int> fewer_with_more_replicas(const Problem& problem);
+/// the batch than it and every number between them do, and where the last cuts a node the first behind it with more
+/// than all others: the few with the most, the largest number first. `any`: nothing runs on the problem's own number,
+/// which does not count.
+[[nodiscard]] std::vector<int> fewer_with_more_replicas(const Problem& problem, bool any = false);
 
 /// Numbers of GPUs below the problem's that a larger power of two divides, the largest power first: states that do not
 /// fit an odd number of GPUs may be split among those.
