@@ -233,6 +233,18 @@ void count_unfit(const std::vector<Way*>& ways, const std::vector<std::size_t>& 
   for (std::size_t i = 0; i < ways.size(); ++i) search_families(*ways[i], at_risk, true, extent, progress, next[i]);
 }
 
+constexpr std::size_t kManyFamilies = 16'384;
+
+/// Offers the fastest layouts of the first families that a wanted framework runs. Of many families most have bounds
+/// below steps that are met late otherwise, and would be looked into for nothing.
+void offer_fastest(Way& base, bool at_risk, Extent extent, Kept& kept) {
+  Progress first(base.problem);
+  extent.best_alone = true, extent.families = kManyFamilies / 16;
+  search_families(base, at_risk, true, extent, first);
+  base.shortest.clear();
+  for (const Candidate& candidate : first.kept.ranking.best()) kept.offer(base.problem, candidate);
+}
+
 SearchResult search_all(Way& base, bool at_risk, bool bounds, Extent extent) {
   SearchResult found;
   Progress progress(base.problem);
@@ -244,6 +256,9 @@ SearchResult search_all(Way& base, bool at_risk, bool bounds, Extent extent) {
   const bool all = extent.families == Extent{}.families;
   const bool apart = bounds && !choices.empty() && all;
   extent.if_any = extent.if_any && bounds && all && !extent.best_alone;
+  // Under no framework's rules the first families have fast layouts most often.
+  const bool many = base.families.size() > kManyFamilies && base.problem.framework != Framework::None;
+  if (bounds && all && !extent.best_alone && many) offer_fastest(base, at_risk, extent, progress.kept);
   std::size_t next = search_families(base, at_risk, bounds, extent, progress, 0, apart ? kFirst : base.families.size());
   const bool known = apart && progress.kept.ranking.full();
   if (!known) next = search_families(base, at_risk, bounds, extent, progress, next);
