@@ -17,6 +17,12 @@ namespace {
 constexpr int kDeepest = 16;                // scripts and functions within each other
 constexpr std::size_t kStatementCost = 64;  // characters' worth of work that even an empty statement takes
 
+/// Whether the condition of an `if` or a loop ends at token `at`: of `if a; b; then` the last command decides.
+bool ends_condition(const std::vector<Token>& tokens, std::size_t at) {
+  while (at < tokens.size() && !tokens[at].word && tokens[at].raw.chars == "\n") ++at;
+  return at >= tokens.size() || tokens[at].raw.chars == "then" || tokens[at].raw.chars == "do";
+}
+
 }  // namespace
 
 Truth Follower::follow(const std::vector<Token>& tokens) {
@@ -52,18 +58,23 @@ Truth Follower::follow(const std::vector<Token>& tokens) {
     if (!piped) input_.reset();
     if (!words.empty()) {
       if (!joined_.empty() && active()) tell_joined(last, tokens, before);
-      const bool runs = active(), closes = words.front().raw.chars == "}";
+      const std::string first = words.front().raw.chars;
+      // Behind a branch that ran, the next one says nothing of what has come out, and neither does the end of them.
+      const bool runs = active() && first != "else" && first != "elif", closes = first == "}";
+      const bool ends_branch = ((first == "fi" && in(Block::Kind::If)) || (first == "esac" && in(Block::Kind::Case))) &&
+                               blocks_.back().taken;
       const bool denied = closes && in(Block::Kind::Group) && blocks_.back().outer && blocks_.back().denied;
       const std::size_t behind = at;
       Truth now = statement(words, tokens, at, pipeline.skips);
       if (at != behind) pipeline.open = false;  // a loop begins its next turn
       if (piped && !pipeline.open && pipeline.denied) now = negated(now);
-      if (!pipeline.skips && !closes && (runs || active()))
+      if (!pipeline.skips && !closes && !ends_branch && (runs || active()))
         last = now;  // a group that is left out leaves what was before it
       if (closes) end_group(denied, pipeline, last, before);
     }
     joined_ = op == "&&" || op == "||" ? op : "";
-    if (joined_.empty() && !pipeline.open && !blocks_.empty() && blocks_.back().condition) decide(last, tokens, at);
+    if (joined_.empty() && !pipeline.open && !blocks_.empty() && blocks_.back().condition && ends_condition(tokens, at))
+      decide(last, tokens, at);
     if (op == ";;") end_case_branch();
     if (in(Block::Kind::Case) && (op == ";;" || op == "in")) at = case_pattern(tokens, at);
   }
@@ -159,7 +170,7 @@ void Follower::end_group(bool denied, Pipeline& pipeline, Truth& last, const std
 
 Truth Follower::condition(std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t& at) {
   blocks_.back().condition = blocks_.back().active;
-  return words.empty() || !active() ? Truth::Unknown : statement(words, tokens, at, false);
+  return words.empty() ? Truth::Unknown : statement(words, tokens, at, false);  // which may open a block left out
 }
 
 void Follower::decide(Truth value, const std::vector<Token>& tokens, std::size_t at) {

@@ -12,6 +12,25 @@ namespace {
 
 constexpr std::size_t kMostWords = 200;  // of one test
 
+/// Index behind a template's place to be filled in, `<PATH TO CKPT>`, whose `<` is at `at`; `at` where there is none.
+/// Bash takes both signs for redirections, which nobody means: those have a blank before `>`, as in `<in > out`, or a
+/// file right behind it.
+std::size_t behind_template(std::string_view text, std::size_t at) {
+  constexpr std::string_view kInside = "_ -.,:/'";
+  if (at + 1 >= text.size() || text[at] != '<' || std::isalpha(static_cast<unsigned char>(text[at + 1])) == 0)
+    return at;
+  std::size_t end = at + 1;
+  while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 ||
+                               kInside.find(text[end]) != std::string_view::npos))
+    ++end;
+  if (end >= text.size() || text[end] != '>' || text[end - 1] == ' ') return at;
+  const std::string_view rest = text.substr(end + 1);
+  const bool filled_in = rest.empty() ||
+                         std::string_view(" \t\r\n;)\\\"'").find(rest.front()) != std::string_view::npos ||
+                         (rest.front() == '/' && !rest.starts_with("/dev/"));
+  return filled_in ? end + 1 : at;
+}
+
 /// Index behind the here-document whose `<<` is at `at`; `at` where there is none, as in `1 << 3`.
 std::size_t behind_document(std::string_view text, std::size_t at) {
   if (text.substr(at, 2) != "<<" || text.substr(at, 3) == "<<<") return at;
@@ -108,6 +127,10 @@ class Lexer {
     const char next = peek(1);
     if (c == '(' && word_.chars.ends_with('=')) return bracket('(', ')');  // an array
     if (c == '(' && next == '(' && word_.chars.empty()) return bracket('(', ')');
+    if (const std::size_t behind = behind_template(text_.chars, at_); behind > at_) {
+      while (at_ < behind) keep();
+      return;
+    }
     if (c == '<' || c == '>') return redirection();
     if (c == '&' && next == '>') return ++at_, redirection();
     if ((c == '&' && next == '&') || (c == '|' && next == '|') || (c == ';' && next == ';')) return symbol(2);

@@ -139,6 +139,19 @@ class Writer {
       default: return condition() + one_of({" && ", " || "}) + condition();
     }
   }
+  /// What stands between `if` and `then`: of several commands the last one decides, whatever came before it.
+  std::string conditions() {
+    std::string text;
+    for (int i = up_to(5) - 3; i > 0; --i) {
+      const int kind = up_to(4);
+      text += kind == 0   ? "C=" + one_of({"beta", "$N", "'a b'"})
+              : kind == 1 ? "N=$(( N + 1 ))"
+              : kind == 2 ? "if " + condition() + "; then " + one_of({"true", "B=7"}) + "; fi"
+                          : condition();
+      text += one_of({"; ", "\n", "\n  "});
+    }
+    return text + condition() + one_of({"; then\n", "\nthen\n", "; then "});
+  }
   std::string run() {
     std::string text = "run";
     for (int i = 0; i <= up_to(3); ++i) text += " " + word();
@@ -161,8 +174,8 @@ class Writer {
         return one_of({"A", "C", "P"}) + one_of({"=", "+="}) +
                one_of({"beta.tar", "'a b  c'", "\"$C-$N\"", "${P##*/}", "/x/y_z"}) + "\n";
       case 4:
-        return "if " + condition() + "; then\n" + body() +
-               (up_to(1) == 0 ? "elif " + condition() + "; then\n" + body() : "") + "else\n" + body() + "fi\n";
+        return "if " + conditions() + body() + (up_to(1) == 0 ? "elif " + conditions() + body() : "") + "else\n" +
+               body() + "fi\n";
       case 5: return "for i in " + word() + " last; do\n run loop \"$i\"\n" + body() + "done\n";
       case 6:
         return "case " + std::string("\"$") + name() + "\" in\n " + one_of({"a*", "[0-9]", "two*"}) + ") " + body() +

@@ -107,6 +107,12 @@ constexpr Row kRows[] = {
      "shift $((OPTIND-1)); run $N $G $V $1; }\nf -n 4 -vg8 rest",
      "run 4 8 1 rest"},
     {"set -- a b; run $2 $#", "run b 2"},
+    {"if true; [ 1 = 2 ]; then run no; else run yes; fi", "run yes"},
+    {"if false\n  [ 1 = 1 ]\nthen run yes; fi", "run yes"},
+    {"if if true; then false; fi; then run no; else run yes; fi", "run yes"},
+    {"run a < in > out", "run a"},
+    {"run a <in>out b", "run a b"},
+    {"run a <in>/dev/null b", "run a b"},
     {"f() { for word; do A=$word; done; run $A; }\nf a b", "run b"},
 };
 
@@ -117,6 +123,22 @@ TEST_CASE("words are expanded as bash expands them") {
     CAPTURE(std::string(row.script));
     CHECK(last(row.script) == std::string(row.words));
   }
+}
+
+TEST_CASE("a template's place to be filled in is one word, and takes no other away") {
+  const auto filled = [](std::string text, const std::string& word) {
+    for (std::size_t at = text.find('@'); at != std::string::npos; at = text.find('@', at + word.size()))
+      text.replace(at, 1, word);
+    return text;
+  };
+  for (const std::string place :
+       {"<PATH>", "<PATH TO CKPT>", "<your-model_dir>", "<path/to/x.json>", "<N>/ckpt", "<Specify it, e.g. a:b>"})
+    for (const std::string script : {"run @ --b 2", "run --a @ --b 2 @ c", "A=1; run --a \\\n @ \\\n --b $A",
+                                     "A=(--a /data/@ --c); run ${A[0]} x", "if true; then run --dir=@; fi"}) {
+      CAPTURE(place);
+      CAPTURE(script);
+      CHECK(last(filled(script, place)) == filled(last(script), place));  // as where any other word stands there
+    }
 }
 
 TEST_CASE("loops over arguments that nobody gave are left out, and told") {
