@@ -255,6 +255,19 @@ void tell_of_other_count(const LaunchFacts& facts, LaunchJob& job) {
   unused(job, "not_used", started_elsewhere(facts, job.gpus, stated == nullptr ? job.format : stated->where));
 }
 
+/// Launchers that start other GPUs than are counted, each difference once: processes beyond the GPUs that a machine
+/// shows, commands that differ, and a command beside a file.
+void tell_of_other_gpus(const std::vector<LaunchSource>& files, const LaunchFacts& facts, LaunchJob& job) {
+  const int each = job.gpus_per_node > 0 ? job.gpus_per_node : facts.nodes <= 1 ? job.gpus : 0;
+  const std::size_t before = job.unused.size();
+  for (const LaunchSource& source : files)
+    if (std::string fewer = with_fewer_visible(source, each); !fewer.empty()) unused(job, "not_used", std::move(fewer));
+  if (job.unused.size() == before) tell_of_other_count(facts, job);
+  if (job.gpus != facts.gpus()) return;  // what the commands differ from is not what is counted
+  for (const LaunchSource& source : files)
+    if (std::string other = with_other_gpus(source, facts); !other.empty()) unused(job, "not_used", std::move(other));
+}
+
 /// What the files say that the layout does not show.
 void tell_of_files(const std::vector<LaunchSource>& files, const LaunchFacts& facts, LaunchJob& job) {
   for (const LaunchSource& source : files)
@@ -264,15 +277,9 @@ void tell_of_files(const std::vector<LaunchSource>& files, const LaunchFacts& fa
   for (const LaunchSource& source : files)
     for (const std::string& note : source.notes) unused(job, "not_used", fmt::format("{}: {}", source.path, note));
   for (const LaunchSource& source : files)
-    if (std::string other = with_other_gpus(source, facts); facts.total == 0 && !other.empty())
-      unused(job, "not_used", std::move(other));
-  for (const LaunchSource& source : files)
-    if (std::string none = with_no_count(source); !none.empty()) unused(job, "not_used", std::move(none));
-  tell_of_other_count(facts, job);
-  const int each = job.gpus_per_node > 0 ? job.gpus_per_node : facts.nodes <= 1 ? job.gpus : 0;
-  for (const LaunchSource& source : files)
-    if (std::string fewer = with_fewer_visible(source, each); facts.total == 0 && !fewer.empty())
-      unused(job, "not_used", std::move(fewer));
+    for (std::string stops : {with_no_count(source), with_misspelt_flag(source)})
+      if (!stops.empty()) unused(job, "not_used", std::move(stops));
+  if (facts.total == 0) tell_of_other_gpus(files, facts, job);
   tell_of_scripts(files, job);
   tell_of_environment(files, job);
   if (std::string hardware = other_hardware(files); !hardware.empty() && job.hardware.empty())

@@ -114,6 +114,85 @@ TEST_CASE("more processes than GPUs that a launcher lets them see are told, and 
   CHECK_FALSE(names(all.unused, "processes start on a machine"));
 }
 
+TEST_CASE("processes of accelerate's file beyond the GPUs that are shown are all of its one machine") {
+  const std::string acc =
+      "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nnum_machines: 1\nnum_processes: 4\n"
+      "mixed_precision: bf16\nfsdp_config:\n  fsdp_version: 2\n";
+  const std::string program =
+      "accelerate launch --config_file acc.yaml train.py --model_name_or_path meta-llama/Meta-Llama-3-8B "
+      "--per_device_train_batch_size 4 --max_seq_length 2048\n";
+  for (const char* shown : {"0", "0,1", "0,1,2", "0,1,2,3"}) {
+    const Files files;
+    files.folder.write("acc.yaml", acc);
+    const Result<LaunchJob> job = files.read("run.sh", fmt::format("CUDA_VISIBLE_DEVICES={} {}", shown, program));
+    REQUIRE(job);
+    CHECK(job->gpus == 4);
+    CHECK(job->gpus_per_node == 4);
+    CHECK(names(job->unused, "processes start on a machine") == (std::string(shown) != "0,1,2,3"));
+    CHECK_FALSE(names(job->unused, "GPUs are started there"));
+  }
+}
+
+TEST_CASE("what other launchers start is told beside the number that is counted") {
+  for (const int nodes : {1, 2, 4})
+    for (const int each : {4, 8})
+      for (const int processes : {4, 8, 16, 32}) {
+        const std::string text = fmt::format(
+            "#!/bin/bash\n#SBATCH --nodes={}\n#SBATCH --gpus-per-node={}\naccelerate launch --num_processes {} "
+            "--mixed_precision bf16 train.py --model_name_or_path meta-llama/Meta-Llama-3-8B "
+            "--per_device_train_batch_size 4 --max_seq_length 2048\n",
+            nodes, each, processes);
+        CAPTURE(text);
+        const LaunchJob job = job_of("run.sh", text);
+        const std::string counted = fmt::format("counted are the {} of", job.gpus);
+        std::size_t said = 0;
+        for (const Note& note : job.unused)
+          if (note.text.find("GPUs are started there") != std::string::npos) {
+            ++said;
+            CHECK(note.text.find(counted) != std::string::npos);
+          }
+        CHECK(said == (nodes * each == processes ? 0 : 1));
+      }
+}
+
+TEST_CASE("a flag that its launcher does not have is told, and one of its own or the beginning of one is not") {
+  const std::string program =
+      " train.py --model_name_or_path meta-llama/Meta-Llama-3-8B --bf16 True --per_device_train_batch_size 4 "
+      "--max_seq_length 2048 --nnode 3\n";
+  const auto told = [&](const std::string& start) {
+    const std::string header = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gpus-per-node=8\n";
+    return names(job_of("run.sh", header + start + program).unused, "and stops there: counted as not stated");
+  };
+  for (const char* slip :
+       {"torchrun --nproc_pre_node 8", "torchrun --nprocs_per_node=8", "torchrun --nnodess 1",
+        "python -m torch.distributed.run --nproc-per-nodes 8", "accelerate launch --num_proceses 8",
+        "accelerate launch --num_processes 8 --num_machine_s 1", "deepspeed --num_gpu_s 8", "deepspeed --num_ndoes 1"})
+    CHECK_MESSAGE(told(slip), slip);
+  for (const char* own :
+       {"torchrun --nproc_per_node 8", "torchrun --nproc-per-node 8", "torchrun --nproc_per_nod 8",
+        "torchrun --nnodes=1 "
+        "--rdzv-backend c10d --standalone",
+        "accelerate launch --num_processes 8", "deepspeed --num_gpus 8",
+        "accelerate launch --multi_gpu --num_machines 1", "deepspeed --num_nodes 1 --master_port 29500"})
+    CHECK_MESSAGE(!told(own), own);
+}
+
+TEST_CASE("ranks of a node are its GPUs where nobody states the nodes, and how many there are is asked for") {
+  const std::string program =
+      " python pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 2048 "
+      "--max-position-embeddings 2048 --micro-batch-size 1 --global-batch-size 64 --bf16 --vocab-size 32000 "
+      "--mock-data --tokenizer-type NullTokenizer --eval-interval 10\n";
+  for (const char* start : {"mpirun -np $((4 * NHOSTS)) -npernode {}", "mpiexec -ppn {}", "srun --ntasks-per-node={}"})
+    for (const int each : {2, 4, 8}) {
+      const LaunchJob job =
+          job_of("run.sh", "#!/bin/bash\nNHOSTS=$(wc -l < hosts)\n" + fmt::format(fmt::runtime(start), each) + program);
+      CAPTURE(std::string(start));
+      CHECK(job.gpus == 0);
+      CHECK(job.gpus_per_node == each);
+    }
+  CHECK(job_of("run.sh", "#!/bin/bash\nsrun --ntasks-per-node=1" + program).gpus_per_node == 0);
+}
+
 TEST_CASE("GPUs of an actor that the file does not hold are told, whatever the header asks for") {
   const std::string text =
       "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\npython3 -m openrlhf.cli.train_ppo_ray "

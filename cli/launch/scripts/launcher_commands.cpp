@@ -136,6 +136,7 @@ void from_ranks(const ShellCommand& command, const std::string& file, LaunchFact
     if (one_of(word, kEach)) each = value;
     if (launcher == "jsrun" && word == "-g") in_set = std::max(1, value);
   }
+  if (all == 0 && each > 1 && facts.gpus_per_node == 0) facts.gpus_per_node = each;  // on nodes that nobody states
   if (all == 0 || all > kMostCounted / in_set) return;
   const int ranks = all * in_set;
   state_ranks(ranks, fmt::format("{}:{}", file, line), facts);

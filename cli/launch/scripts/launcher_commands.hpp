@@ -44,6 +44,10 @@ void count_commands(const Script& script, const std::string& file, LaunchFacts& 
 /// stops; empty: none. What a variable holds is not known, and a range of nodes is a count to launchers.
 [[nodiscard]] std::string with_no_count(const LaunchSource& source);
 
+/// A flag in front of the program that its launcher does not have and that is near one of its own, at which it stops;
+/// empty: none.
+[[nodiscard]] std::string with_misspelt_flag(const LaunchSource& source);
+
 /// Nodes and GPUs that launchers among the files state (sbatch header, torchrun's flags, TrainJob, SkyPilot, hostfile).
 [[nodiscard]] LaunchFacts launcher_facts(std::span<const LaunchSource> files);
 

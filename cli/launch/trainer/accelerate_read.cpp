@@ -280,7 +280,7 @@ Result<LaunchJob> read_accelerate(std::span<const LaunchSource> files, const Lau
   else
     read_no_sharding(builder);
   check_words(builder);
-  hugging_face::read_machines(builder);
+  hugging_face::read_machines(builder, facts);
   hugging_face::read_accelerate_switches(builder);
   hugging_face::read_precision(builder, false);
   read_batch(builder);

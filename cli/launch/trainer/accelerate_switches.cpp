@@ -28,11 +28,14 @@ constexpr CountedAs kSharding[] = {
 
 }  // namespace
 
-void read_machines(JobBuilder& builder) {
+void read_machines(JobBuilder& builder, const LaunchFacts& facts) {
   const int machines = builder.degree("acc.num_machines", 1);
   LaunchJob& job = builder.job;
   // num_processes counts the ranks of all machines; a launcher that states a node's knows better.
   if (machines > 1 && job.gpus_per_node == 0 && job.gpus % machines == 0) job.gpus_per_node = job.gpus / machines;
+  // GPUs that the one machine shows, where its file starts more processes: they are all of that machine.
+  if (machines == 1 && facts.nodes == 1 && job.gpus_per_node > 0 && job.gpus > job.gpus_per_node)
+    job.gpus_per_node = job.gpus;
   constexpr std::string_view kIds = "acc.gpu_ids", kProcesses = "acc.num_processes";
   const int visible = visible_devices(builder.settings.text(kIds).value_or(""));
   const std::int64_t processes = to_integer(builder.settings.text(kProcesses).value_or("")).value_or(0);

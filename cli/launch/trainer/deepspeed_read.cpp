@@ -334,7 +334,7 @@ Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const Laun
   // OpenRLHF's actors are started by Ray on the nodes that its flags ask for, whatever starts the command.
   const bool ray = settings->text("tool").value_or("").starts_with("openrlhf-ppo");
   if (builder.job.gpus == 0 || ray) hugging_face::read_processes(builder, facts);
-  hugging_face::read_machines(builder);
+  hugging_face::read_machines(builder, facts);
   hugging_face::read_accelerate_switches(builder);
   const Degrees degrees = read_degrees(builder);
   read_zero(builder);

@@ -104,7 +104,7 @@ void read_processes(JobBuilder& builder, const LaunchFacts& facts);
 /// Keys of accelerate's file that accelerate does not know.
 void read_unknown_to_accelerate(JobBuilder& builder);
 /// GPUs of a node, where accelerate's file states the ranks of all machines.
-void read_machines(JobBuilder& builder);
+void read_machines(JobBuilder& builder, const LaunchFacts& facts);
 /// What of accelerate's file is counted otherwise than stated.
 void read_accelerate_switches(JobBuilder& builder);
 /// Switches of DeepSpeed's, and what of its file is counted otherwise than stated, at a stage of ZeRO.

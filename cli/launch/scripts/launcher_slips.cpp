@@ -1,0 +1,73 @@
+// Flags of launchers that none of them has. Names: torch 2.8 torch/distributed/run.py, accelerate 1.15
+// commands/launch.py, DeepSpeed 0.19 launcher/runner.py. Tested by tests/launch/launcher_commands_test.cpp.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/launch/job/keys.hpp"
+#include "cli/launch/job/weighty_names.hpp"
+#include "cli/launch/scripts/launcher_commands.hpp"
+#include "cli/launch/scripts/script_words.hpp"
+#include "cli/shell/shell.hpp"
+#include "cli/terminal/words.hpp"
+#include "formulas/words.hpp"
+#include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
+
+namespace plan {
+namespace {
+
+struct Starter {
+  std::string_view program;
+  std::string_view flags;  ///< those that say how many processes start, and all that are near one of them
+};
+constexpr Starter kLauncherFlags[] = {
+    {"torchrun",
+     "nnodes nproc_per_node node_rank standalone master_addr master_port rdzv_backend rdzv_endpoint rdzv_id rdzv_conf "
+     "max_restarts monitor_interval start_method role module no_python run_path log_dir redirects tee local_addr "
+     "local_ranks_filter logs_specs use_env help"},
+    {"accelerate",
+     "config_file num_processes num_machines machine_rank main_process_ip main_process_port mixed_precision gpu_ids "
+     "multi_gpu use_deepspeed use_fsdp num_cpu_threads_per_process same_network deepspeed_config_file zero_stage "
+     "offload_optimizer_device offload_param_device gradient_accumulation_steps zero3_init_flag zero3_save_16bit_model "
+     "rdzv_backend rdzv_conf max_restarts monitor_interval module no_python log_dir role tee quiet debug cpu help"},
+    {"deepspeed",
+     "hostfile include exclude num_nodes num_gpus min_elastic_nodes max_elastic_nodes master_addr master_port "
+     "node_rank launcher launcher_args module no_python no_local_rank no_ssh no_ssh_check force_multi elastic_training "
+     "autotuning enable_each_rank_log bind_cores_to_rank bind_core_list ssh_port venv_script save_pid user_args help"}};
+
+std::string_view launcher_in(std::string_view word) {
+  const std::string_view program = base_name(word);
+  return program.starts_with("torch.distributed.") ? std::string_view("torchrun") : program;
+}
+
+}  // namespace
+
+std::string with_misspelt_flag(const LaunchSource& source) {
+  if (!is_shell(source)) return {};
+  for (const ShellCommand& command : follow_script(source).commands) {
+    const std::size_t end = behind_program(command.words).value_or(0);
+    const Starter* launcher = nullptr;
+    for (std::size_t i = 0; i < end && !trains_nothing(command); ++i) {
+      const ShellWord& word = command.words[i];
+      for (const Starter& one : kLauncherFlags)
+        if (launcher == nullptr && launcher_in(word.text) == one.program) launcher = &one;
+      if (launcher == nullptr || !word.text.starts_with("--")) continue;
+      const std::string flag = with_underscores(std::string_view(word.text).substr(2, word.text.find('=') - 2));
+      const std::vector<std::string_view> known = split(launcher->flags, " ");
+      // Python's parser takes the beginning of a flag for it.
+      if (std::any_of(known.begin(), known.end(), [&](std::string_view name) { return name.starts_with(flag); }))
+        continue;
+      if (!is_slip(flag, known)) continue;
+      return fmt::format("{}:{}: {} has no flag `{}`, near `--{}`, and stops there: counted as not stated", source.path,
+                         word.line, launcher->program, yaml::printable(word.text.substr(0, word.text.find('='))),
+                         nearest_name(flag, known));
+    }
+  }
+  return {};
+}
+
+}  // namespace plan
