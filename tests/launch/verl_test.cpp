@@ -5,52 +5,34 @@
 #include <string>
 
 #include "small_files.hpp"
+#include "verl_script.hpp"
 
 namespace plan {
 
 using namespace launching;
 
-namespace {
-
-/// A job of 16 GPUs that trains with `program`; `more` is among its words.
-std::string verl_script(const std::string& program, const std::string& more, const std::string& before = "") {
-  return fmt::format(
-      "#!/bin/bash\n{}\npython3 -m {} data.train_batch_size=512 data.max_prompt_length=1024 "
-      "data.max_response_length=3072 actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct "
-      "actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.rollout.n=4 trainer.n_gpus_per_node=8 "
-      "trainer.nnodes=2 algorithm.adv_estimator=grpo {}\n",
-      before, program, more);
-}
-
-const std::string kMicro = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 ";
-const std::string kVerlMegatron = kMicro +
-                                  "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=4 "
-                                  "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=2 ";
-
-}  // namespace
-
 TEST_CASE("the engine of a verl script is what its command says, and no remark, path or name of an experiment") {
   for (const char* before : {"", "export CUDA_DEVICE_MAX_CONNECTIONS=1  # For megatron's overlap", "L=/opt/megatron"}) {
     CAPTURE(std::string(before));
-    const LaunchJob fsdp =
-        job_of("f.sh", verl_script("verl.trainer.main_ppo", kMicro + "trainer.experiment_name=not_megatron", before));
+    const LaunchJob fsdp = job_of(
+        "f.sh", verl_script("verl.trainer.main_ppo", kMicroOfTwo + "trainer.experiment_name=not_megatron", before));
     CHECK(fsdp.fixed.zero == 3);
     CHECK(fsdp.fixed.tp == 1);
     CHECK(fsdp.training->global_batch == 512);
     const LaunchJob megatron = job_of(
-        "m.sh", verl_script("verl.trainer.main_ppo --config-name=ppo_megatron_trainer.yaml", kVerlMegatron, before));
+        "m.sh", verl_script("verl.trainer.main_ppo --config-name=ppo_megatron_trainer.yaml", kMegatronActor, before));
     CHECK(megatron.fixed.zero == 1);
     CHECK(megatron.fixed.tp == 4);
     CHECK(megatron.fixed.pp == 2);
   }
   for (const char* says : {"actor_rollout_ref.actor.strategy=megatron", "model_engine=megatron",
                            "--config-name 'ppo_megatron_trainer'", "actor_rollout_ref.actor.megatron.use_mbridge=True"})
-    CHECK(job_of("e.sh", verl_script("verl.trainer.main_ppo", kVerlMegatron + says)).fixed.tp == 4);
+    CHECK(job_of("e.sh", verl_script("verl.trainer.main_ppo", kMegatronActor + says)).fixed.tp == 4);
 }
 
 TEST_CASE("the lengths that verl's rollout has of its own count, under either engine") {
   const std::string kRollout = "actor_rollout_ref.rollout.";
-  for (const std::string& engine : {kMicro, kVerlMegatron})
+  for (const std::string& engine : {kMicroOfTwo, kMegatronActor})
     for (const auto& [prompt, response] : {std::pair{8192, 32000}, std::pair{512, 1536}}) {
       const auto seq = [&](const std::string& more) {
         return job_of("v.sh", verl_script("verl.trainer.main_ppo", engine + more)).training->seq;
@@ -62,28 +44,10 @@ TEST_CASE("the lengths that verl's rollout has of its own count, under either en
     }
 }
 
-TEST_CASE("micro-batches that are packed by tokens hold as many sequences of full length as their tokens are") {
-  const std::string actor = "actor_rollout_ref.actor.", kOn = actor + "use_dynamic_bsz=True ";
-  const auto micro = [&](const std::string& more) {
-    return job_of("p.sh", verl_script("verl.trainer.main_ppo", more)).fixed.micro_batch.value_or(0);
-  };
-  const std::string kTokens = actor + "ppo_max_token_len_per_gpu=";  // sequences of 4096, 32 of a data rank
-  for (const std::string& passed : {std::string(), kMicro, actor + "ppo_micro_batch_size=64 "}) {
-    CAPTURE(passed);
-    for (const auto& [tokens, count] : {std::pair{1024, 1}, std::pair{4096, 1}, std::pair{8192, 2}, std::pair{14000, 2},
-                                        std::pair{16384, 4}, std::pair{1000000, 32}})
-      CHECK(micro(passed + kOn + kTokens + std::to_string(tokens)) == count);
-    CHECK(micro(passed + kOn) == 4);  // verl's own 16384
-    CHECK(micro(passed + kOn + kTokens + "8192 " + actor + "ulysses_sequence_parallel_size=2") == 4);
-  }
-  CHECK(micro(kMicro + kTokens + "16384") == 2);
-  CHECK(micro(kMicro + actor + "use_dynamic_bsz=False " + kTokens + "16384") == 2);
-}
-
 TEST_CASE("a format of weights that verl does not have is refused, and its own are counted") {
   const std::string key = "actor_rollout_ref.actor.fsdp_config.model_dtype=";
   const auto text = [&](const std::string& word) {
-    return verl_script("verl.trainer.main_ppo", word.empty() ? kMicro : kMicro + key + word);
+    return verl_script("verl.trainer.main_ppo", word.empty() ? kMicroOfTwo : kMicroOfTwo + key + word);
   };
   const auto master = [&](const std::string& word) { return job_of("w.sh", text(word)).training->master_bytes; };
   for (const char* word : {"bf16", "bfloat16", "half", "torch.bfloat16", "torch.float16"})
@@ -133,7 +97,7 @@ TEST_CASE("Ray starts the ranks that a file asks for, whatever starts the one co
         "python3 -m verl.trainer.main_ppo trainer.nnodes={} trainer.n_gpus_per_node={} data.max_prompt_length=1024 "
         "data.max_response_length=1024 actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct "
         "actor_rollout_ref.actor.ppo_mini_batch_size=128 {}{}",
-        nodes, each, kMicro, engine);
+        nodes, each, kMicroOfTwo, engine);
   };
   const std::string sbatch = "#!/bin/bash\n#SBATCH --nodes=5\n#SBATCH --gpus-per-node=2\n#SBATCH --ntasks-per-node=1\n";
   const std::string one = "srun --overlap --nodes=1 --ntasks=1 -w \"$HEAD\" ";
@@ -154,7 +118,7 @@ TEST_CASE("Ray starts the ranks that a file asks for, whatever starts the one co
 
 TEST_CASE("models that a recipe of verl's loads beside the actor are told") {
   const auto told = [](const std::string& more, const std::string& word) {
-    return names(job_of("r.sh", verl_script("verl.trainer.main_ppo", kMicro + more)).unused, word);
+    return names(job_of("r.sh", verl_script("verl.trainer.main_ppo", kMicroOfTwo + more)).unused, word);
   };
   CHECK(told("hinter.model.path=Qwen/Qwen2.5-1.5B", "hinter.model.path"));
   CHECK(told("reward_model.enable=True reward_model.model.path=a/b", "reward_model"));
@@ -166,7 +130,7 @@ TEST_CASE("the actor's sequences are split as its engine's section says, unless 
   const std::string actor = "actor_rollout_ref.actor.", engine = actor + "fsdp_config.";
   const std::string key = "ulysses_sequence_parallel_size=";
   const auto cp = [&](const std::string& more) {
-    return job_of("u.sh", verl_script("verl.trainer.main_ppo", kMicro + more)).fixed.cp.value_or(0);
+    return job_of("u.sh", verl_script("verl.trainer.main_ppo", kMicroOfTwo + more)).fixed.cp.value_or(0);
   };
   CHECK(cp(engine + key + "4") == 4);
   CHECK(cp(actor + key + "4") == 4);
@@ -174,23 +138,23 @@ TEST_CASE("the actor's sequences are split as its engine's section says, unless 
   CHECK(cp(actor + key + "2 " + engine + key + "4") == 2);
   CHECK(cp("") == 1);
   const std::string veomni = actor + "veomni.";
-  const LaunchJob job =
-      job_of("v.sh", verl_script("verl.trainer.main_ppo model_engine=veomni",
-                                 kMicro + veomni + "ulysses_parallel_size=2 " + veomni + "expert_parallel_size=4 " +
-                                     veomni + "enable_full_shard=False " + veomni + "fsdp_size=8"));
+  const LaunchJob job = job_of(
+      "v.sh", verl_script("verl.trainer.main_ppo model_engine=veomni",
+                          kMicroOfTwo + veomni + "ulysses_parallel_size=2 " + veomni + "expert_parallel_size=4 " +
+                              veomni + "enable_full_shard=False " + veomni + "fsdp_size=8"));
   CHECK(job.fixed.cp == 2);
   CHECK(job.fixed.cp_kind == CpKind::Ulysses);
   CHECK(job.fixed.ep == 4);
   CHECK(job.fixed.zero == 2);
   CHECK(job.fixed.shard == 8);
   CHECK_FALSE(names(job.unused, "model_engine"));
-  CHECK(names(job_of("m.sh", verl_script("verl.trainer.main_ppo model_engine=torchtitan", kMicro)).unused,
+  CHECK(names(job_of("m.sh", verl_script("verl.trainer.main_ppo model_engine=torchtitan", kMicroOfTwo)).unused,
               "model_engine"));
 }
 
 TEST_CASE("a rank of adapters that FSDP does not go by, and teachers, are told") {
   const auto told = [](const std::string& more, const std::string& word) {
-    return names(job_of("l.sh", verl_script("verl.trainer.main_ppo", kMicro + more)).unused, word);
+    return names(job_of("l.sh", verl_script("verl.trainer.main_ppo", kMicroOfTwo + more)).unused, word);
   };
   const std::string model = "actor_rollout_ref.model.";
   CHECK(told(model + "lora.rank=32", "lora.rank"));
@@ -198,7 +162,7 @@ TEST_CASE("a rank of adapters that FSDP does not go by, and teachers, are told")
   CHECK_FALSE(told(model + "lora.rank=32 " + model + "lora_rank=32", "lora.rank"));
   CHECK(told("distillation.enabled=True", "teachers"));
   CHECK_FALSE(told("distillation.enabled=False", "teachers"));
-  CHECK(names(job_of("d.sh", verl_script("verl.trainer.main_ppo", kVerlMegatron + "distillation.enabled=True")).unused,
+  CHECK(names(job_of("d.sh", verl_script("verl.trainer.main_ppo", kMegatronActor + "distillation.enabled=True")).unused,
               "teachers"));
 }
 
@@ -218,15 +182,15 @@ TEST_CASE("sequences of verl's fine-tuning are split as its engine says, or by t
 TEST_CASE("recipes on verl's trainer are read as it, and their program is named") {
   for (const char* program : {"recipe.dapo.main_dapo", "recipe.dapo.src.main_dapo", "verl_tool.trainer.main_ppo"}) {
     CAPTURE(std::string(program));
-    const LaunchJob job = job_of("r.sh", verl_script(program, kMicro));
+    const LaunchJob job = job_of("r.sh", verl_script(program, kMicroOfTwo));
     CHECK(job.gpus == 16);
     CHECK(job.fixed.micro_batch == 2);
     CHECK(job.training->global_batch == 512);
     CHECK(names(job.unused, std::string("`") + program + "`"));
-    CHECK(job_of("m.sh", verl_script(program, kVerlMegatron)).fixed.pp == 2);
+    CHECK(job_of("m.sh", verl_script(program, kMegatronActor)).fixed.pp == 2);
   }
-  CHECK_FALSE(names(job_of("v.sh", verl_script("verl.trainer.main_ppo", kMicro)).unused, "own trainer"));
-  CHECK(error_of("g.sh", verl_script("verl.trainer.main_generation", kMicro)) == "training_not_understood");
+  CHECK_FALSE(names(job_of("v.sh", verl_script("verl.trainer.main_ppo", kMicroOfTwo)).unused, "own trainer"));
+  CHECK(error_of("g.sh", verl_script("verl.trainer.main_generation", kMicroOfTwo)) == "training_not_understood");
 }
 
 TEST_CASE("verl's micro-batch of all ranks together is divided by them") {
@@ -236,7 +200,7 @@ TEST_CASE("verl's micro-batch of all ranks together is divided by them") {
   CHECK(job_of("u.sh", verl_script("verl.trainer.main_ppo",
                                    all + "64 actor_rollout_ref.actor.ulysses_sequence_parallel_size=2"))
             .fixed.micro_batch == 8);
-  CHECK(job_of("b.sh", verl_script("verl.trainer.main_ppo", all + "64 " + kMicro)).fixed.micro_batch == 2);
+  CHECK(job_of("b.sh", verl_script("verl.trainer.main_ppo", all + "64 " + kMicroOfTwo)).fixed.micro_batch == 2);
   const Files files;
   CHECK_FALSE(files.read("s.sh", verl_script("verl.trainer.main_ppo", all + "8")));
 }

@@ -14,6 +14,13 @@ namespace plan {
 namespace {
 
 bool states(const StatedKeys& keys, std::string_view key) { return number_of(keys, key) > 0; }
+/// A stated 0 is a number, too: nothing that a tool takes for none stated.
+bool states_number(const StatedKeys& keys, std::string_view key) {
+  return states(keys, key) || to_integer(word_of(keys, key)) == 0;
+}
+std::int64_t number_or(const StatedKeys& keys, std::string_view key, int otherwise) {
+  return states_number(keys, key) ? number_of(keys, key) : otherwise;
+}
 
 void left_unused(const StatedKeys& keys, std::string_view key, MegatronArgs& args, std::string_view text) {
   args.unused.push_back({"not_used", fmt::format("{}: `{}`: {}", where_of(keys, key), key, text)});
@@ -147,6 +154,31 @@ void verl_models_beside(const StatedKeys& keys, MegatronArgs& args) {
     left_unused(keys, critic, args, verl::kDefaultCritic);
 }
 
+/// What verl's worker trains at once: packed by tokens, of one GPU, or of all data ranks together, whose number it
+/// divides (workers/megatron_workers.py, workers/actor/megatron_actor.py).
+void verl_micro_batch(const StatedKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
+  constexpr std::string_view kOwn = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu";
+  constexpr std::string_view kAll = "actor_rollout_ref.actor.ppo_micro_batch_size";
+  constexpr std::string_view kTokens = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu";
+  constexpr int kDefaultTokens = 16384;  // actor/actor.yaml
+  const auto degree = [&](std::string_view flag) { return std::max<std::int64_t>(1, args.integer(flag, 1)); };
+  const std::int64_t cp = degree("context-parallel-size");
+  const std::int64_t ranks =
+      facts.gpus() / cp / degree("tensor-model-parallel-size") / degree("pipeline-model-parallel-size");
+  const auto take = [&](std::int64_t number, std::string_view key) {
+    args.given["micro-batch-size"] = {{fmt::format("{}", number)}, where_of(keys, key)};
+  };
+  if (is_on(keys, "actor_rollout_ref.actor.use_dynamic_bsz"))
+    return take(verl::packed(number_or(keys, kTokens, kDefaultTokens) * cp, args.integer("seq-length", 0),
+                             ranks > 0 ? args.integer("global-batch-size", 0) / ranks : 0),
+                states(keys, kTokens) ? kTokens : "actor_rollout_ref.actor.use_dynamic_bsz");
+  if (states_number(keys, kOwn)) return;
+  if (states_number(keys, kAll) && ranks > 0) return take(number_of(keys, kAll) / ranks, kAll);
+  args.unused.push_back({"not_counted", fmt::format("{}: verl stops where neither `{}` nor `use_dynamic_bsz` is "
+                                                    "stated: micro-batches are counted as of one sequence",
+                                                    where_of(keys, "actor_rollout_ref.model.path"), kOwn)});
+}
+
 void derive_verl(const StatedKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
   verl_formats(keys, args);
   verl_models_beside(keys, args);
@@ -161,21 +193,20 @@ void derive_verl(const StatedKeys& keys, const LaunchFacts& facts, MegatronArgs&
   constexpr std::string_view kPrompt = "data.max_prompt_length", kResponse = "data.max_response_length";
   constexpr std::string_view kMini = "actor_rollout_ref.actor.ppo_mini_batch_size", kBatch = "data.train_batch_size";
   constexpr int kDefaultLength = 512, kDefaultMini = 256;  // data/legacy_data.yaml, actor/actor.yaml
-  const auto or_default = [&](std::string_view key, int otherwise) {
-    return states(keys, key) ? number_of(keys, key) : otherwise;
-  };
+  const auto or_default = [&](std::string_view key, int otherwise) { return number_or(keys, key, otherwise); };
   if (states(keys, kPrompt) || states(keys, kResponse)) {
     const std::int64_t tokens =
         std::int64_t{or_default(kPrompt, kDefaultLength)} + or_default(kResponse, kDefaultLength);
     args.given["seq-length"] = {{fmt::format("{}", tokens)},
                                 where_of(keys, states(keys, kPrompt) ? kPrompt : kResponse)};
   }
-  if (states(keys, kMini) || states(keys, kBatch)) {
+  if (states_number(keys, kMini) || states(keys, kBatch)) {
     const std::int64_t samples =
         std::int64_t{or_default(kMini, kDefaultMini)} * or_default("actor_rollout_ref.rollout.n", 1);
     args.given["global-batch-size"] = {{fmt::format("{}", samples)},
-                                       where_of(keys, states(keys, kMini) ? kMini : kBatch)};
+                                       where_of(keys, states_number(keys, kMini) ? kMini : kBatch)};
   }
+  verl_micro_batch(keys, facts, args);
 }
 
 /// SkyRL's step is a mini-batch of prompts with their samples, and it recomputes all layers unless a file says
@@ -186,11 +217,9 @@ void derive_skyrl(const StatedKeys& keys, const LaunchFacts&, MegatronArgs& args
   constexpr std::string_view kMini = "trainer.policy_mini_batch_size", kSamples = "generator.n_samples_per_prompt";
   constexpr std::string_view kCheckpointing = "trainer.gradient_checkpointing",
                              kRank = "trainer.policy.model.lora.rank";
-  const auto or_default = [&](std::string_view key, int otherwise) -> std::int64_t {
-    return states(keys, key) ? number_of(keys, key) : otherwise;
-  };
+  const auto or_default = [&](std::string_view key, int otherwise) { return number_or(keys, key, otherwise); };
   const auto given = [&](const char* flag, std::int64_t number, std::string_view key) {
-    args.given[flag] = {{fmt::format("{}", number)}, where_of(keys, states(keys, key) ? key : kModel)};
+    args.given[flag] = {{fmt::format("{}", number)}, where_of(keys, states_number(keys, key) ? key : kModel)};
   };
   given("seq-length", or_default(kPrompt, 512) + or_default(kAnswer, 1024), states(keys, kAnswer) ? kAnswer : kPrompt);
   given("global-batch-size", or_default(kMini, 256) * or_default(kSamples, 5), kMini);

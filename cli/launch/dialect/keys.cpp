@@ -169,6 +169,7 @@ constexpr DialectRow kLlamaFactory[] = {
 constexpr auto kVerlDerived = word_list([] {
   return "data.max_prompt_length data.max_response_length data.train_batch_size "
          "actor_rollout_ref.actor.ppo_mini_batch_size actor_rollout_ref.rollout.n "
+         "actor_rollout_ref.actor.ppo_micro_batch_size actor_rollout_ref.actor.ppo_max_token_len_per_gpu "
          "actor_rollout_ref.model.lora.rank actor_rollout_ref.model.lora_rank "
          "actor_rollout_ref.actor.use_dynamic_bsz actor_rollout_ref.actor.use_kl_loss "
          "actor_rollout_ref.actor.optim.override_optimizer_config.main_grads_dtype "
@@ -185,9 +186,14 @@ constexpr auto kSkyRlDerived = word_list([] {
          "trainer.gradient_checkpointing trainer.micro_forward_batch_size_per_gpu trainer.strategy";
 });
 // Of these, and of the other tools' below: what is counted with.
-constexpr std::string_view kVerlNumbers[] = {
-    "data.max_prompt_length",      "data.max_response_length",          "actor_rollout_ref.actor.ppo_mini_batch_size",
-    "actor_rollout_ref.rollout.n", "actor_rollout_ref.model.lora.rank", "actor_rollout_ref.model.lora_rank"};
+constexpr std::string_view kVerlNumbers[] = {"data.max_prompt_length",
+                                             "data.max_response_length",
+                                             "actor_rollout_ref.actor.ppo_mini_batch_size",
+                                             "actor_rollout_ref.rollout.n",
+                                             "actor_rollout_ref.model.lora.rank",
+                                             "actor_rollout_ref.model.lora_rank",
+                                             "actor_rollout_ref.actor.ppo_micro_batch_size",
+                                             "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"};
 constexpr std::string_view kSkyRlNumbers[] = {
     "trainer.max_prompt_length", "generator.sampling_params.max_generate_length", "trainer.policy_mini_batch_size",
     "generator.n_samples_per_prompt", "trainer.policy.model.lora.rank"};

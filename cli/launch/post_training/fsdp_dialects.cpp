@@ -105,17 +105,6 @@ void micro_of_all(JobBuilder& builder, std::string_view key, std::int64_t ranks)
   builder.settings.refuse(*builder.settings.get(key), fmt::format("a sequence for each of the {} data ranks", ranks));
 }
 
-/// Sequences of full length in a micro-batch that is packed up to a number of tokens, which each of the ranks that
-/// share a sequence has. At least one, and as many as divide what a data rank trains in a step.
-int packed(const JobBuilder& builder, std::int64_t tokens, std::int64_t ranks) {
-  const std::int64_t whole =
-      tokens * builder.job.fixed.cp.value_or(1) / std::max<std::int64_t>(1, builder.training.seq);
-  const std::int64_t step = ranks > 0 ? builder.training.global_batch / ranks : 0;
-  std::int64_t out = std::max<std::int64_t>(1, step > 0 ? std::min(whole, step) : whole);
-  while (out > 1 && step > 0 && step % out != 0) --out;
-  return static_cast<int>(out);
-}
-
 /// The micro-batch that is stated, unless micro-batches are packed by tokens: the tools pass over its size then.
 void read_micro_batch(JobBuilder& builder, const FsdpDialect& dialect) {
   Settings& settings = builder.settings;
@@ -136,7 +125,10 @@ void read_micro_batch(JobBuilder& builder, const FsdpDialect& dialect) {
         builder.unused(passed,
                        "the program packs micro-batches by tokens where nothing says otherwise, and passes over "
                        "their size");
-    return builder.fix(&Fixed::micro_batch, packed(builder, most, ranks), tokens);
+    return builder.fix(&Fixed::micro_batch,
+                       verl::packed(std::int64_t{most} * builder.job.fixed.cp.value_or(1), builder.training.seq,
+                                    ranks > 0 ? builder.training.global_batch / ranks : 0),
+                       tokens);
   }
   if (settings.states(key) || dialect.micro_otherwise > 0)
     builder.fix(&Fixed::micro_batch, builder.degree(key, dialect.micro_otherwise), key);

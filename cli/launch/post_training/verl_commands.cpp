@@ -30,6 +30,8 @@ bool is_program(std::string_view word) {
 std::string_view program_of(const ShellCommand& command) {
   for (const ShellWord& word : command.words)
     if (word.text.find('=') == std::string::npos && is_program(word.text)) return word.text;
+  for (std::size_t i = 1; i < command.words.size(); ++i)
+    if (command.words[i - 1].text == "-m") return command.words[i].text;
   return {};
 }
 
@@ -208,6 +210,13 @@ std::vector<std::pair<std::string_view, std::string_view>> models_beside(const S
       out.emplace_back(name, "a model beside the actor, which verl itself has not, is not counted");
   }
   return out;
+}
+
+int packed(std::int64_t tokens, std::int64_t seq, std::int64_t step) {
+  const std::int64_t whole = tokens / std::max<std::int64_t>(1, seq);
+  std::int64_t out = std::clamp<std::int64_t>(step > 0 ? std::min(whole, step) : whole, 1, kMostGpus);
+  while (out > 1 && step > 0 && step % out != 0) --out;
+  return static_cast<int>(out);
 }
 
 void tell_programs(std::span<const LaunchSource> files, LaunchJob& job) {

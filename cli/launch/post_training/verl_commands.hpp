@@ -48,6 +48,10 @@ inline constexpr std::string_view kDefaultCritic =
 /// its own adds.
 [[nodiscard]] std::vector<std::pair<std::string_view, std::string_view>> models_beside(const StatedKeys& keys);
 
+/// Sequences of `seq` tokens, of full length, in a micro-batch that is packed up to `tokens`, which the ranks that
+/// share a sequence have together. At least one, and as many as divide the sequences that a data rank trains in a
+/// `step`; 0: not known.
+[[nodiscard]] int packed(std::int64_t tokens, std::int64_t seq, std::int64_t step);
 /// Names programs other than verl's own trainer, which may train more than the actor.
 void tell_programs(std::span<const LaunchSource> files, LaunchJob& job);
 

@@ -1,0 +1,66 @@
+// What verl trains at once, under either engine: of a GPU, of all, or packed by tokens.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <string>
+#include <utility>
+
+#include "small_files.hpp"
+#include "verl_script.hpp"
+
+namespace plan {
+
+using namespace launching;
+
+TEST_CASE("micro-batches that are packed by tokens hold as many sequences of full length as their tokens are") {
+  const std::string actor = "actor_rollout_ref.actor.", kOn = actor + "use_dynamic_bsz=True ";
+  const auto micro = [&](const std::string& more) {
+    return job_of("p.sh", verl_script("verl.trainer.main_ppo", more)).fixed.micro_batch.value_or(0);
+  };
+  const std::string kTokens = actor + "ppo_max_token_len_per_gpu=";  // sequences of 4096, 32 of a data rank
+  for (const std::string& passed : {std::string(), kMicroOfTwo, actor + "ppo_micro_batch_size=64 "}) {
+    CAPTURE(passed);
+    for (const auto& [tokens, count] : {std::pair{1024, 1}, std::pair{4096, 1}, std::pair{8192, 2}, std::pair{14000, 2},
+                                        std::pair{16384, 4}, std::pair{1000000, 32}})
+      CHECK(micro(passed + kOn + kTokens + std::to_string(tokens)) == count);
+    CHECK(micro(passed + kOn) == 4);  // verl's own 16384
+    CHECK(micro(passed + kOn + kTokens + "8192 " + actor + "ulysses_sequence_parallel_size=2") == 4);
+  }
+  CHECK(micro(kMicroOfTwo + kTokens + "16384") == 2);
+  CHECK(micro(kMicroOfTwo + actor + "use_dynamic_bsz=False " + kTokens + "16384") == 2);
+}
+
+TEST_CASE("what Megatron's engine trains at once is packed, of a GPU or of all, and a batch of none is refused") {
+  const std::string actor = "actor_rollout_ref.actor.", kOn = actor + "use_dynamic_bsz=True ";
+  const std::string kLayout =  // two data ranks, which train 256 sequences of 4096 each in a step
+      actor + "megatron.tensor_model_parallel_size=4 " + actor + "megatron.pipeline_model_parallel_size=2 ";
+  const auto job = [&](const std::string& more) {
+    return job_of("p.sh", verl_script("verl.trainer.main_ppo", kLayout + more));
+  };
+  const auto micro = [&](const std::string& more) { return job(more).fixed.micro_batch.value_or(0); };
+  const std::string kTokens = actor + "ppo_max_token_len_per_gpu=", kAll = actor + "ppo_micro_batch_size=";
+  for (const std::string& passed : {std::string(), kMicroOfTwo, kAll + "64 "}) {
+    CAPTURE(passed);
+    for (const auto& [tokens, count] : {std::pair{1024, 1}, std::pair{4096, 1}, std::pair{8192, 2}, std::pair{14000, 2},
+                                        std::pair{16384, 4}, std::pair{1000000, 128}})
+      CHECK(micro(passed + kOn + kTokens + std::to_string(tokens)) == count);
+    CHECK(micro(passed + kOn) == 4);  // verl's own 16384
+  }
+  CHECK(micro(kOn + kTokens + "4096 " + actor + "megatron.context_parallel_size=2") == 2);
+  for (const int all : {2, 8, 64}) CHECK(micro(kAll + std::to_string(all)) == all / 2);
+  CHECK(micro(kAll + "64 " + kMicroOfTwo) == 2);
+  const LaunchJob open = job("");
+  CHECK(open.fixed.micro_batch == 1);
+  CHECK(names(open.unused, "micro-batches are counted as of one sequence"));
+  for (const std::string& engine : {kLayout + kMicroOfTwo, kMicroOfTwo}) {
+    const std::string text = verl_script("verl.trainer.main_ppo", engine);
+    for (const auto& [from, to] :
+         {std::pair{"ppo_mini_batch_size=128", "ppo_mini_batch_size=0"}, std::pair{"rollout.n=4", "rollout.n=0"}}) {
+      CAPTURE(std::string(to));
+      CHECK_FALSE(Files().read("z.sh", replaced(text, from, to)));
+    }
+  }
+  CHECK_FALSE(Files().read("z.sh", verl_script("verl.trainer.main_ppo", kLayout + kAll + "0")));
+}
+
+}  // namespace plan
