@@ -176,6 +176,20 @@ TEST_CASE("a flag takes the words that its parser takes, where that parser reads
   CHECK(judged > 200);
 }
 
+TEST_CASE("one wrong number is one mistake") {
+  for (const std::string flag : {"--num-layers 32", "--hidden-size 4096", "--num-attention-heads 32",
+                                 "--seq-length 4096", "--micro-batch-size 1", "--global-batch-size 128",
+                                 "--vocab-size 128256", "--ffn-hidden-size 14336", "--max-position-embeddings 4096"})
+    for (const char* word : {"two", "1.5", "8x", "1e3"}) {
+      const std::string wrong = flag.substr(0, flag.find(' ') + 1) + word;
+      CAPTURE(wrong);
+      const std::vector<std::string> codes = refused(replaced(kDense, flag, wrong));
+      CHECK(codes.size() == 1);
+    }
+  for (const char* degree : {"tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size"})
+    CHECK(refused(kDense + fmt::format("--{} two", degree)).size() == 1);
+}
+
 TEST_CASE("numbers are those of Python, and early releases look for no variable") {
   const Files files;
   const std::string apart =

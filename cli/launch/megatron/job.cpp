@@ -366,6 +366,14 @@ Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& fact
   tell_counted_flags(args, job);
   if (args.fork && args.has("bf16") && args.has("fp16")) builder.wrong("fp16", "excludes `--bf16`");
   Errors mistakes = args.fork ? Errors{} : megatron_mistakes(args, job, facts.megatron);
+  // A word that is no number is one mistake, though the parser would stop at it as well.
+  const auto subject = [](const Error& error) { return error.message.substr(0, error.message.find("` ")); };
+  std::erase_if(mistakes, [&](const Error& mistake) {
+    return mistake.code == "unknown_word" &&
+           std::any_of(builder.errors.begin(), builder.errors.end(), [&](const Error& error) {
+             return error.code == "bad_value" && subject(error) == subject(mistake);
+           });
+  });
   builder.errors.insert(builder.errors.end(), mistakes.begin(), mistakes.end());
   if (!builder.errors.empty()) return fail(std::move(builder.errors));
   return std::move(job);
