@@ -17,7 +17,8 @@ namespace plan {
 namespace {
 
 /// `--section.key value`, `key=value`, `--key value` behind the program, or flags of accelerate's before it.
-enum class Way { None, Flags, Pairs, Arguments, Launcher };
+/// Where the program is not known: what the file itself states under the whole of that key.
+enum class Way { None, Flags, Pairs, Arguments, Launcher, Stated };
 
 /// How the program of a command takes them, by its name or by whose file it is.
 Way way_of(const ShellCommand& command, const LaunchSource& file) {
@@ -34,7 +35,7 @@ Way way_of(const ShellCommand& command, const LaunchSource& file) {
   const Kind kind = hugging_face::kind_of(file);
   if (kind == Kind::Accelerate) return accelerate ? Way::Launcher : Way::None;
   if (kind == Kind::Torchtune) return recipe ? Way::Pairs : Way::None;
-  if (kind != Kind::Trainer) return Way::None;
+  if (kind != Kind::Trainer) return Way::Stated;
   if (!mentions(file, "finetuning_type:") && !mentions(file, "cutoff_len:")) return Way::Arguments;
   return factory ? Way::Pairs : Way::None;
 }
@@ -137,6 +138,23 @@ void take_pairs(const ShellCommand& command, const std::string& script, LaunchSo
   }
 }
 
+/// `section.key=value` over a file that states that very key, as Hydra, OmegaConf and their like have it.
+void take_stated(const ShellCommand& command, const std::string& script, LaunchSource& file,
+                 std::set<std::size_t>& taken) {
+  const Result<StatedKeys> keys = keys_of_yaml(file);
+  if (!keys) return;
+  for (std::size_t i = 0; i < command.words.size(); ++i) {
+    const ShellWord& word = command.words[i];
+    const std::size_t equals = word.text.find('='), first = word.text.find_first_not_of("+-");
+    if (equals == std::string::npos || first > equals) continue;
+    const std::string key = word.text.substr(first, equals - first);
+    const bool stated = key.find('.') != std::string::npos && keys->find(key) != keys->end();
+    if (!stated || is_open(std::string_view(word.text).substr(equals))) continue;
+    file.overlays.push_back({key, word.text.substr(equals + 1), {script, word.line, 1, 1, {}}});
+    taken.insert(i);
+  }
+}
+
 }  // namespace
 
 std::set<std::size_t> lay_over(const ShellCommand& command, const std::string& script, LaunchSource& file) {
@@ -146,6 +164,8 @@ std::set<std::size_t> lay_over(const ShellCommand& command, const std::string& s
     file.overlays.push_back({"use_mca", "true", {script, command.words.front().line, 1, 1, {}}});
   if (way == Way::Pairs)
     take_pairs(command, script, file, taken);
+  else if (way == Way::Stated)
+    take_stated(command, script, file, taken);
   else if (way != Way::None)
     take_flags(command, script, way, file, taken);
   return taken;

@@ -50,6 +50,28 @@ std::string config(const Machines& c, bool megatron, const std::string& section 
 
 }  // namespace
 
+TEST_CASE("the section that is on trains, whichever of DTensor's it is") {
+  const std::string on =
+      "    enabled: true\n    tensor_parallel_size: 2\n    context_parallel_size: 1\n    activation_checkpointing: "
+      "true\n";
+  const std::string off = "    enabled: false\n    tensor_parallel_size: 4\n    context_parallel_size: 2\n";
+  for (const bool stated : {false, true})
+    for (const bool second : {false, true}) {
+      const std::string text = fmt::format(
+          "policy:\n  model_name: Qwen/Qwen3-8B\n  train_global_batch_size: 64\n  train_micro_batch_size: 1\n"
+          "  max_total_sequence_length: 4096\n  precision: bfloat16\n{}  dtensor_cfg:\n{}  dtensor_v2_cfg:\n{}"
+          "cluster:\n  gpus_per_node: 8\n  num_nodes: 1\ngrpo:\n  max_num_steps: 1\n",
+          stated ? "  megatron_cfg:\n    enabled: false\n    tensor_model_parallel_size: 8\n" : "", second ? off : on,
+          second ? on : off);
+      CAPTURE(text);
+      const LaunchJob job = job_of("run.yaml", text);
+      CHECK(job.fixed.zero == 3);
+      CHECK(job.fixed.tp == 2);
+      CHECK(job.fixed.cp == 1);
+      CHECK(job.fixed.recompute->kind == RecomputeKind::Full);
+    }
+}
+
 TEST_CASE("GPUs that generate or judge are not the training's, and a note says whose they are") {
   for (const bool megatron : {true, false})
     for (const int nodes : {1, 2, 4, 7})

@@ -53,6 +53,42 @@ TEST_CASE("NeMo's fine-tuning cuts and batches by its dataset's keys, whatever t
   CHECK(job_of("nemo.yaml", nemo(own, "      max_seq_length: null\n")).training->seq == 1024);
 }
 
+TEST_CASE("a number of nodes that is none is asked for, and not one") {
+  const std::string text =
+      nemo("  encoder_seq_length: 4096\n  micro_batch_size: 1\n  global_batch_size: 64\n" + kTokenizer);
+  for (const char* nodes : {"1", "2", "16"})
+    CHECK(job_of("nemo.yaml", replaced(text, "num_nodes: 2", fmt::format("num_nodes: {}", nodes))).gpus ==
+          8 * std::stoi(nodes));
+  for (const char* nodes : {"-1", "0", "auto", "${oc.env:NODES}"})
+    CHECK(job_of("nemo.yaml", replaced(text, "num_nodes: 2", fmt::format("num_nodes: {}", nodes))).gpus == 0);
+}
+
+TEST_CASE("degrees in a section that the tool does not read are refused, and are no other's defaults") {
+  const std::string text =
+      "model:\n  num_layers: 32\n  hidden_size: 4096\n  num_attention_heads: 32\n  ffn_hidden_size: 11008\n"
+      "  seq_length: 4096\n  vocab_size: 32000\n  {}\ntrain:\n  micro_batch_size: 1\n  global_batch_size: 64\n{}:\n"
+      "  {}: {}\n";
+  for (const char* degree : {"tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size",
+                             "expert_model_parallel_size"})
+    for (const char* section : {"strategy", "parallel", "megatron"}) {
+      CAPTURE(std::string(section) + degree);
+      const std::string other = std::string(degree) == "tensor_model_parallel_size" ? "sequence_parallel: false"
+                                                                                    : "tensor_model_parallel_size: 1";
+      const auto file = [&](const std::string& more, int number) {
+        return fmt::format(fmt::runtime(text), more, section, degree, number);
+      };
+      const auto read = [&](const std::string& more, int number) {
+        return Files().read("run.yaml", file(more, number), on(16));
+      };
+      const Result<LaunchJob> refused = read(other, 2);
+      REQUIRE_FALSE(refused);
+      CHECK(refused.error().front().code == "degree_not_read");
+      CHECK(refused.error().front().message.find(degree) != std::string::npos);
+      CHECK(read(other, 1));
+      CHECK(read(other + fmt::format("\n  {}: 1", degree), 2));  // who states its own may know another's
+    }
+}
+
 TEST_CASE("NeMo's number format that is null is Lightning's own, and one that is not there is no word of the file") {
   const auto text = [](const std::string& line) {
     std::string out = nemo("  encoder_seq_length: 4096\n  micro_batch_size: 1\n  global_batch_size: 64\n" + kTokenizer);

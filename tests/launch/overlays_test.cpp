@@ -43,6 +43,37 @@ std::string place_of(const LaunchJob& job, const std::string& key) {
 
 }  // namespace
 
+TEST_CASE("words of a program that nobody knows lie over the keys that its file states, and others are named") {
+  const std::string text =
+      "policy:\n  model_name: meta-llama/Llama-3.1-8B\n  train_global_batch_size: 64\n  train_micro_batch_size: 1\n"
+      "  max_total_sequence_length: 4096\n  precision: bfloat16\n  megatron_cfg:\n    enabled: true\n"
+      "    tensor_model_parallel_size: 1\n  dtensor_cfg:\n    enabled: false\ncluster:\n  num_nodes: 2\n"
+      "  gpus_per_node: 8\nsft:\n  max_num_steps: 1\n";
+  const std::string words =
+      "policy.train_global_batch_size=16 policy.max_total_sequence_length=2048 "
+      "++policy.megatron_cfg.tensor_model_parallel_size=4 policy.megatron_cfg.pipeline_model_parallel_size=2";
+  for (const std::string program : {"python -m lab.start", "python start.py", "uv run start.py"})
+    for (const std::string naming : {"--config run.yaml ", "--config=run.yaml "}) {
+      CAPTURE(program + naming);
+      const LaunchJob job = started("run.yaml", text, program + " " + naming + words);
+      CHECK(job.training->global_batch == 16);
+      CHECK(job.training->seq == 2048);
+      CHECK(job.fixed.tp == 4);
+      CHECK(names(job.unused, "pipeline_model_parallel_size=2"));  // the file states none, and the program may not, too
+      CHECK_FALSE(names(job.unused, "train_global_batch_size=16"));
+      CHECK(place_of(job, "tp").ends_with("run.sh:2"));
+    }
+  // NeMo-RL's own programs, as files and as modules, take every word.
+  for (const std::string program : {"python examples/run_sft.py", "uv run examples/run_sft.py",
+                                    "python -m examples.run_sft", "/opt/venv/bin/python -m examples.run_sft"}) {
+    CAPTURE(program);
+    const LaunchJob job = started("run.yaml", text, program + " --config run.yaml cluster.num_nodes=2 " + words);
+    CHECK(job.training->global_batch == 16);
+    CHECK(job.fixed.tp == 4);
+    CHECK(job.fixed.pp == 2);
+  }
+}
+
 TEST_CASE("torchtitan's flags lie over the file of --job.config_file") {
   const auto run = [](const std::string& flags) {
     return started("run.toml", kTitan,

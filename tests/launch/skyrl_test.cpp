@@ -63,6 +63,21 @@ TEST_CASE("SkyRL's policy has the batch, sequence and layout of its command, und
   }
 }
 
+TEST_CASE("prompt and answer that SkyRL's command states together are the sequence, unless the prompt has its own") {
+  const std::string kWhole = "trainer.algorithm.max_seq_len=",
+                    kAnswer = "generator.sampling_params.max_generate_length=";
+  for (const std::string& engine :
+       {std::string("trainer.strategy=fsdp2 "), kMegatron + kConfig + "tensor_model_parallel_size=2 "})
+    for (const int whole : {2048, 6144, 32768}) {
+      const auto seq = [&](const std::string& more) {
+        return job_of("run.sh", skyrl_script(engine + kWhole + std::to_string(whole) + " " + more)).training->seq;
+      };
+      CHECK(seq("") == whole);
+      CHECK(seq(kAnswer + "256") == whole);
+      CHECK(seq("trainer.max_prompt_length=2048 " + kAnswer + "4096") == 2048 + 4096);
+    }
+}
+
 TEST_CASE("what SkyRL's defaults say counts where a command says nothing") {
   const LaunchJob fsdp = job_of("run.sh", skyrl_script("trainer.policy.model.lora.rank=0"));
   CHECK(fsdp.training->seq == 512 + 1024);

@@ -130,7 +130,7 @@ bool is_bridge(const LaunchSource& source) {
   if (mentions(source, "run_recipe.py")) return true;
   return !is_shell(source) && !source.path.ends_with(".json") && !is_swift_yaml(source) && mentions(source, "model:") &&
          mentions(source, "tensor_model_parallel_size:") && !mentions(source, "megatron_cfg:") &&
-         !mentions(source, "actor_rollout_ref") &&
+         !mentions(source, "actor_rollout_ref") && !mentions(source, "\ntrainer:") &&  // Lightning's, of NeMo 1 and 2
          (mentions(source, "\ntrain:") || mentions(source, "\nddp:") || mentions(source, "\ndataset:"));
 }
 
@@ -203,7 +203,8 @@ Result<std::vector<LaunchFile>> write_nemo_rl(const Plan& plan, const EmitOption
 }
 bool is_nemo_rl(const LaunchSource& source) {
   if (is_shell(source))
-    return mentions(source, "examples/run_") && mentions(source, "policy.") && mentions(source, "cluster.");
+    return (mentions(source, "examples/run_") || mentions(source, "-m examples.run_")) && mentions(source, "policy.") &&
+           mentions(source, "cluster.");
   if (source.path.ends_with(".json")) return false;
   const bool policy = mentions(source, "\npolicy:") || source.text.starts_with("policy:");
   const bool lies_over = mentions(source, "\ndefaults:") || source.text.starts_with("defaults:");
@@ -219,6 +220,7 @@ Result<LaunchJob> read_nemo_rl(std::span<const LaunchSource> files, const Launch
     if (!own) return fail(own.error());
     keys.insert(own->begin(), own->end());
   }
+  nemo_rl::take_second_dtensor(keys);
   nemo_rl::Roles roles = nemo_rl::take_roles(keys);
   if (!roles.errors.empty()) return fail(std::move(roles.errors));
   const auto megatron = keys.find("policy.megatron_cfg.enabled"), dtensor = keys.find("policy.dtensor_cfg.enabled");

@@ -123,6 +123,18 @@ bool told_as_counted(const std::string& key, const StatedValue& value, LaunchJob
   return true;
 }
 
+/// Whether a key has the name of one that the dialect reads in another section, where nothing states it.
+bool elsewhere(std::string_view key, std::span<const std::string_view> known, const StatedKeys& keys) {
+  const auto last = [](std::string_view name) { return name.substr(section_of(name).size()); };
+  bool named = false;
+  for (const std::string_view other : known) {
+    if (last(other) != last(key)) continue;
+    if (keys.find(other) != keys.end()) return false;
+    named = true;
+  }
+  return named;
+}
+
 /// Keys beside those of the table: a slip of one of them is a mistake, others are named in a note.
 void judge_unread(const Dialect& dialect, const StatedKeys& keys, Errors& errors, LaunchJob& job) {
   const std::vector<std::string_view> known = asked_keys(dialect);
@@ -159,6 +171,9 @@ void judge_unread(const Dialect& dialect, const StatedKeys& keys, Errors& errors
         errors.push_back(degree_not_read(value.where, key, number));
       else
         weighty.add(key, value.where);
+    } else if (elsewhere(key, known, keys) && !off &&
+               states_degree(key, value.values.empty() ? "" : value.values.front())) {
+      errors.push_back(degree_not_read(value.where, key, value.values.front()));
     } else if (inside) {
       unread += (unread.empty() ? "" : ", ") + key;
     }
@@ -241,7 +256,7 @@ void count_gpus(const Dialect& dialect, const StatedKeys& keys, const MegatronAr
     const std::int64_t dense = degree("tensor-model-parallel-size") * degree("context-parallel-size");
     const std::int64_t experts = degree("expert-model-parallel-size") * degree("expert-tensor-parallel-size");
     const bool fits = std::max(dense, experts) * degree("pipeline-model-parallel-size") <= gpus;
-    const bool open = word_of(keys, dialect.nodes).find('$') != std::string::npos;  // stated, and not known
+    const bool open = !word_of(keys, dialect.nodes).empty() && number_of(keys, dialect.nodes) == 0;  // `${N}`, `-1`
     if (facts.nodes == 0 && fits && !open) facts.nodes = 1;
     facts.gpus_per_node = gpus;
     const auto stated = keys.find(dialect.nodes);

@@ -73,6 +73,13 @@ Result<StatedKeys> keys_of(std::span<const LaunchSource> files) {
   // What a conversation of several turns is cut at is where its prompt ends.
   if (const auto input = keys.find("generator.max_input_length"); input != keys.end())
     keys["trainer.max_prompt_length"] = input->second;
+  // Prompt and answer together, which is what they sum to where nothing states it (config.py): of an agent's turns the
+  // whole is stated alone.
+  constexpr std::string_view kPrompt = "trainer.max_prompt_length", kWhole = "trainer.algorithm.max_seq_len";
+  constexpr std::string_view kAnswer = "generator.sampling_params.max_generate_length";
+  const int answer = number_of(keys, kAnswer) > 0 ? number_of(keys, kAnswer) : 1024;
+  if (const int whole = number_of(keys, kWhole); !keys.contains(kPrompt) && whole > answer)
+    keys[std::string(kPrompt)] = {{fmt::format("{}", whole - answer)}, where_of(keys, kWhole)};
   return keys;
 }
 

@@ -135,10 +135,13 @@ void tell_missing_base(const StatedKeys& keys, LaunchJob& job) {
 
 Result<StatedKeys> keys_of_overrides(const LaunchSource& source, std::string_view program) {
   OneOfThem trainings{source};
+  std::string module(program);  // `python -m examples.run_sft`
+  std::replace(module.begin(), module.end(), '/', '.');
   for (const ShellCommand& command : follow_script(source).commands) {
     StatedKeys keys;
     const auto starts = std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
-      return !is_script(command, word) && word.text.find(program) != std::string::npos;
+      return !is_script(command, word) &&
+             (word.text.find(program) != std::string::npos || word.text.find(module) != std::string::npos);
     });
     for (const ShellWord& word : command.words) {
       const std::size_t equals = word.text.find('=');

@@ -18,6 +18,9 @@ struct Roles {
   std::vector<Note> unused{};  ///< what is not counted and takes memory or time
 };
 
+/// Puts the second DTensor worker's section, `policy.dtensor_v2_cfg` of forks, in the first one's place where it is on.
+void take_second_dtensor(StatedKeys& keys);
+
 /// Leaves the training's share in the keys of the cluster, and sequences in those of the batches.
 [[nodiscard]] Roles take_roles(StatedKeys& keys);
 

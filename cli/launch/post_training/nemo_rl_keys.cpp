@@ -40,12 +40,23 @@ struct Program {
   std::string_view name;
   std::string_view config;
 };
+constexpr std::string_view kProgramsBegin = "examples/run_";
 constexpr Program kPrograms[] = {{"run_grpo.py", "grpo_math_1B.yaml"},
                                  {"run_sft.py", "sft.yaml"},
                                  {"run_dpo.py", "dpo.yaml"},
                                  {"run_rm.py", "rm.yaml"},
                                  {"run_distillation.py", "distillation_math.yaml"},
                                  {"run_vlm_grpo.py", "vlm_grpo_3B.yaml"}};
+
+/// The file of a program that a word names, `examples.run_sft` being a module; empty: it names none.
+std::string program_in(const std::string& word) {
+  std::string path = word;
+  if (path.find(kProgramsBegin) == std::string::npos && path.starts_with("examples.run_")) {
+    std::replace(path.begin(), path.end(), '.', '/');
+    path += ".py";
+  }
+  return path.find(kProgramsBegin) == std::string::npos ? "" : path;
+}
 
 bool open_substitution(const std::string& text) {
   return std::count(text.begin(), text.end(), '(') > std::count(text.begin(), text.end(), ')');
@@ -56,9 +67,10 @@ std::string config_of(const ShellCommand& command) {
   std::string config;
   for (std::size_t i = 0; i < command.words.size(); ++i) {
     const std::string& word = command.words[i].text;
+    const std::string path = program_in(word);
     for (const Program& program : kPrograms)
-      if (word.ends_with(program.name) && config.empty())
-        config = fmt::format("{}configs/{}", word.substr(0, word.size() - program.name.size()), program.config);
+      if (path.ends_with(program.name) && config.empty())
+        config = fmt::format("{}configs/{}", path.substr(0, path.size() - program.name.size()), program.config);
     if (word == "--config" && i + 1 < command.words.size()) {
       config = command.words[i + 1].text;
       // `$(realpath $DIR/../..)/x.yaml`: what the shell alone knows, and its blanks, come before the name.
@@ -72,13 +84,13 @@ std::string config_of(const ShellCommand& command) {
 
 /// A script's command: its overrides over the file that it names.
 Result<StatedKeys> started(const LaunchSource& source) {
-  Result<StatedKeys> keys = keys_of_overrides(source, "examples/run_");
+  Result<StatedKeys> keys = keys_of_overrides(source, kProgramsBegin);
   if (!keys) return keys;
   std::string config;
   int line = 1;
   for (const ShellCommand& command : follow_script(source).commands)
     for (const ShellWord& word : command.words)
-      if (word.text.find("examples/run_") != std::string::npos) config = config_of(command), line = word.line;
+      if (!program_in(word.text).empty()) config = config_of(command), line = word.line;
   const std::optional<LaunchSource> file = config.empty() ? std::nullopt : beside(source, config);
   if (!file) {
     (*keys)[std::string(kMissingBase)] = {{config}, fmt::format("{}:{}", source.path, line)};

@@ -110,6 +110,16 @@ void name_models_beside(const StatedKeys& keys, Roles& roles) {
 
 }  // namespace
 
+void take_second_dtensor(StatedKeys& keys) {
+  constexpr std::string_view kSecond = "policy.dtensor_v2_cfg.";
+  if (!is_on(keys, std::string(kSecond) + "enabled")) return;
+  std::erase_if(keys, [](const auto& key) { return key.first.starts_with("policy.dtensor_cfg."); });
+  for (const auto& [key, value] : keys_under(keys, kSecond)) {
+    keys.erase(std::string(kSecond) + key);
+    keys["policy.dtensor_cfg." + key] = value;
+  }
+}
+
 Roles take_roles(StatedKeys& keys) {
   Roles roles;
   leave_out_shares(keys, roles);

@@ -45,7 +45,8 @@ constexpr OptimizerName kOptimizers[] = {
 constexpr std::string_view kLengths[] = {"args.block_size",  "args.max_length",     "args.max_seq_length",
                                          "args.cutoff_len",  "args.sequence_len",   "args.model_max_length",
                                          "args.max_seq_len", "args.seq_length",     "args.seq_len",
-                                         "args.max_len",     "args.context_length", "args.per_device_max_tokens"};
+                                         "args.max_len",     "args.context_length", "args.per_device_max_tokens",
+                                         "args.pack_length"};
 
 /// What the Trainer and programs around it call full recomputation; the first is the Trainer's own.
 constexpr std::string_view kCheckpointing[] = {"args.gradient_checkpointing",        "args.use_gradient_checkpointing",
