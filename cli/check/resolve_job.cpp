@@ -8,7 +8,9 @@
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/request/words/gpu_words.hpp"
+#include "cli/terminal/numbers.hpp"
 #include "formulas/text.hpp"
+#include "planner/problem/axes.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/words.hpp"
 #include "presets/store.hpp"
@@ -27,7 +29,8 @@ void split_gpus(Asked& asked) {
   if (at == std::string::npos) return;
   const std::string kind(trim(std::string_view(text).substr(at + 3)));
   const StoreOptions store = StoreOptions::from_environment();
-  if (text.substr(0, at).find_first_not_of("0123456789. kKMGi") != std::string::npos) return;
+  if (!read_count("gpus", trim(std::string_view(text).substr(0, at)), 1, kMostRanks)) return;
+  if (text.find(',') != std::string::npos) return;  // several kinds, or thousands
   if (machines_or_gpus("gpus", text, store, true)) return;
   if (!load_gpu(kind, store) && (several_kinds(text, store) || counted_gpus(text, store))) return;
   bool typed = false;  // on the command line, where it replaces what the budget says

@@ -15,6 +15,7 @@
 #include "cli/request/words/flag_words.hpp"
 #include "cli/terminal/numbers.hpp"
 #include "formulas/keep_errors.hpp"
+#include "formulas/text.hpp"
 #include "presets/quantity.hpp"
 #include "presets/stack.hpp"
 #include "presets/suggest.hpp"
@@ -59,9 +60,12 @@ std::optional<std::string> in_unit_of(std::string_view column, const std::string
   return std::nullopt;
 }
 
-/// The column that a word of a header means, as a slip or in another tool's words: `step_time_ms`, `seq_length`.
-std::string column_meant(const std::string& word) {
-  const std::vector<std::string> columns = run_columns();
+/// The column that a word of a header means, as a slip or in another tool's words: `step_time_ms`, `seq_length`. What
+/// the header has already is not meant once more.
+std::string column_meant(const std::string& word, std::string_view header) {
+  std::vector<std::string> columns = run_columns();
+  for (const std::string_view given : split(header, ","))
+    std::erase(columns, lowered(std::string(trim(given, " \t\""))));
   const auto known = [&](std::string name) {
     std::replace(name.begin(), name.end(), '-', '_');
     return std::find(columns.begin(), columns.end(), name) != columns.end() ? name : std::string();
@@ -82,7 +86,7 @@ void help_with_words(Error& error) {
   const std::size_t quoted = error.place.text[from] == '"' ? 1 : 0;
   const std::string word = error.place.text.substr(from + quoted, static_cast<std::size_t>(error.place.length));
   if (error.code == "unknown_column") {
-    if (const std::string column = column_meant(word); !column.empty())
+    if (const std::string column = column_meant(word, error.place.text); !column.empty())
       error.help = {fmt::format("write `{}`; the columns are listed in plan-runs(5)", column)};
   } else if (error.code == "bad_cell" && error.message.ends_with("is not a number")) {
     const std::size_t end = error.message.rfind('`'), begin = error.message.rfind('`', end - 1) + 1;

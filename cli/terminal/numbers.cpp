@@ -66,6 +66,18 @@ CountUnit unit_behind(std::string_view text) {
   return {"", 1};
 }
 
+/// `1.000` and `2.048` without their points, which part thousands in some countries; empty if they part none.
+std::string without_points(std::string_view text) {
+  std::string plain;
+  const std::vector<std::string_view> groups = split(text, ".");
+  for (const std::string_view group : groups) {
+    const bool digits = !group.empty() && group.find_first_not_of("0123456789") == std::string_view::npos;
+    if (!digits || (plain.empty() ? group.size() > 3 || group.front() == '0' : group.size() != 3)) return {};
+    plain += group;
+  }
+  return groups.size() > 1 ? plain : std::string();
+}
+
 bool power_of_two(double value) { return value >= 1 && std::exp2(std::round(std::log2(value))) == value; }
 
 /// The two counts around `sequences` that split well: multiples of 64 where that is near, else whole numbers.
@@ -128,9 +140,16 @@ Result<std::int64_t> read_count(std::string_view flag, std::string_view text, st
     return fail({"out_of_range", fmt::format("`{}` must be at least {}, got `{}`", flag, least, text)});
   if (number && value > static_cast<double>(most))
     return fail({"out_of_range", fmt::format("`{}` must be at most {}, got `{}`", flag, most, text)});
-  if (number && value == std::floor(value)) return static_cast<std::int64_t>(value);
-  return fail(number_error({"bad_number", fmt::format("`{}` needs a whole number, got `{}`", flag, text)}, flag, text,
-                           false, [&](const std::string& plain) { return read_count(flag, plain, least, most); }));
+  Error error{"bad_number", fmt::format("`{}` needs a whole number, got `{}`", flag, text)};
+  const bool whole = number && value == std::floor(value);
+  if (const std::string plain = without_points(text); !plain.empty() && read_count(flag, plain, least, most)) {
+    error.help.push_back(write_number(flag, plain));
+    if (whole) error.help.push_back(write_number(flag, fmt::format("{:.0f}", value)));
+    return fail(std::move(error));
+  }
+  if (whole) return static_cast<std::int64_t>(value);
+  return fail(number_error(std::move(error), flag, text, false,
+                           [&](const std::string& plain) { return read_count(flag, plain, least, most); }));
 }
 
 Result<double> read_amount(std::string_view flag, std::string_view text, double most, std::string_view example) {

@@ -247,6 +247,7 @@ bool take_worded(Reading& reading, const Word& word, const StoreOptions& store) 
 void read_gpus(Reading& reading, const StoreOptions& store) {
   const Word* word = reading.asked.find("gpus");
   if (word == nullptr || take_worded(reading, *word, store)) return;
+  if (const auto grouped = grouped_gpus(word->text, store)) return add_errors({*grouped}, *word, reading.errors);
   if (!names_pools(word->text)) {
     if (read_count("--gpus", word->text, 1, kMostRanks))
       return reading.count("gpus", "--gpus", &Request::gpus, kMostRanks);
@@ -259,7 +260,7 @@ void read_gpus(Reading& reading, const StoreOptions& store) {
                                   fmt::format("leave `--{}` out, or give `--gpus` a number", key))},
                         *word, reading.errors);
   Result<PooledCluster> read = read_pools(word->text, store);
-  if (!read && word->text.find(',') == std::string::npos && take_counted(reading, "gpus", *word, store)) return;
+  if (!read && take_counted(reading, "gpus", *word, store)) return;
   if (!read) return reading.refuse("gpus", *word, read.error());
   Request& request = reading.request;
   request.gpus = {read->gpus(), input_of("gpus", *word, fmt::format("{}", read->gpus())), true};

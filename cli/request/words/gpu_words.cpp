@@ -42,7 +42,8 @@ constexpr std::string_view kLinks = "x of with times by and";
 constexpr std::string_view kOfOne = "each per a every";
 constexpr std::string_view kUncounted = "all auto max any";
 
-/// Words and numbers one by one; other signs than blanks and what multiplies end the search: no tokens.
+/// Words and numbers one by one; other signs than blanks and what multiplies end the search, and so do names that go on
+/// with a number, as `a40` does: no tokens.
 std::vector<std::string> tokens_of(std::string_view text) {
   std::vector<std::string> tokens;
   const auto kind = [](char c) { return c >= '0' && c <= '9' ? 1 : c >= 'a' && c <= 'z' ? 2 : 0; };
@@ -50,8 +51,10 @@ std::vector<std::string> tokens_of(std::string_view text) {
     const std::size_t from = at;
     const int of = kind(text[at]);
     while (at < text.size() && kind(text[at]) == of && (of != 0 || at == from)) ++at;
+    const std::string_view token = text.substr(from, at - from);
+    if (of == 2 && at < text.size() && kind(text[at]) == 1 && !among_words(kLinks, token)) return {};
     if (of != 0)
-      tokens.emplace_back(text.substr(from, at - from));
+      tokens.emplace_back(token);
     else if (text[from] == '*')
       tokens.emplace_back("x");
     else if (text[from] != ' ' && text[from] != '-')
@@ -235,7 +238,10 @@ std::optional<CountedGpus> machine_of_gpus(std::string_view kind, const StoreOpt
 
 std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOptions& store) {
   const std::string_view typed = trim(word);
-  const std::string low = lowered(std::string(typed));
+  std::string low = lowered(std::string(typed));
+  if (const std::size_t comma = low.find(','); comma < low.size() && gpus_of(trim(typed.substr(0, comma))))
+    low[comma] = ' ';  // `64, h100`
+  if (low.find(',') != std::string::npos) return std::nullopt;
   if (auto found = counted_in(low, store)) return found;
   if (typed.ends_with('s') && kDigits.find(typed.front()) != std::string_view::npos)  // 8 V100s, and not 8 V100S
     if (auto found = counted_in(low.substr(0, low.size() - 1), store)) return found;
@@ -244,7 +250,7 @@ std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOption
 }
 
 std::optional<std::vector<CountedGpus>> several_kinds(std::string_view word, const StoreOptions& store) {
-  for (const std::string_view sign : {"+", "&", ";", "/", " and ", " plus ", " "}) {
+  for (const std::string_view sign : {",", "+", "&", ";", "/", " and ", " plus ", " "}) {
     std::vector<CountedGpus> kinds;
     const std::vector<std::string_view> items = split(word, sign);
     if (items.size() < 2) continue;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 
 #include "cli/request/words/gpu_words.hpp"
 #include "cli/request/words/layout_flag.hpp"
@@ -16,9 +17,12 @@
 #include "presets/machines.hpp"
 #include "presets/quantity.hpp"
 #include "presets/reader.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
+
+constexpr std::string_view kDigits = "0123456789";
 
 Error bad_pool(std::string_view item, std::string_view why) {
   return {"bad_value",
@@ -34,12 +38,21 @@ Result<Tier> read_link(std::string_view item, std::string_view text) {
   return Tier{.name = "between pools", .bandwidth = BytesPerSecond(rate.value)};
 }
 
-/// `2,048xh100` without the comma: an item that begins with a nought is none, and `64,128xh100` lacks the kind of 64.
-std::optional<std::string> grouped_pool(std::string_view text) {
-  const std::optional<std::string> plain = without_separators(text);
-  if (!plain || text.find(',') == std::string_view::npos) return std::nullopt;
-  const std::size_t digits = plain->find_first_not_of("0123456789");
-  return digits != std::string::npos && (*plain)[digits] == 'x' ? plain : std::nullopt;
+/// How long the number with separators of thousands is with which an item begins, as `2,048` in `2,048xh100`; 0: it
+/// has none. What follows may not be a name of digits, as in `8 910b`.
+std::size_t grouped_number(std::string_view item) {
+  const std::size_t first = std::min(item.find_first_not_of(kDigits), item.size());
+  const char sign = first < item.size() ? item[first] : '\0';
+  if (first < 1 || first > 3 || sign == '\0' || std::string_view(",_'. ").find(sign) == std::string_view::npos)
+    return 0;
+  std::size_t end = first;
+  while (end < item.size() && item[end] == sign) {
+    const std::size_t next = std::min(item.find_first_not_of(kDigits, end + 1), item.size());
+    if (next - end != 4) break;
+    end = next;
+  }
+  const bool parted = end == item.size() || std::string_view(" x*,:-").find(item[end]) != std::string_view::npos;
+  return end > first && parted ? end : 0;
 }
 
 /// Where the number of GPUs ends: at the `x`, or at the blank of `8 rtx-4090`.
@@ -65,7 +78,7 @@ Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
   if (!gpus) return fail(gpus.error());
   const std::string_view kind = trim(item.substr(times + 1));
   if (const auto error = machines_or_gpus("gpus", item, store, false)) return fail(*error);
-  if (const std::size_t end = std::min(kind.find_first_not_of("0123456789"), kind.size());
+  if (const std::size_t end = std::min(kind.find_first_not_of(kDigits), kind.size());
       end > 0 && (end == kind.size() || kind[end] == 'x') && !load_gpu(kind, store))
     if (const Result<std::int64_t> each = read_count("--gpus", kind.substr(0, end), 1, kMostRanks / *gpus); each) {
       if (const auto error = names_no_kind(item, *gpus * *each, trim(kind.substr(end), "x "), store); error)
@@ -96,6 +109,34 @@ bool names_pools(std::string_view text) {
                                                       std::isdigit(static_cast<unsigned char>(text.front())) != 0);
 }
 
+std::optional<Error> grouped_gpus(std::string_view text, const StoreOptions& store) {
+  std::string plain;
+  bool grouped = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t from = std::min(text.find_first_not_of(' ', at), text.size());
+    const std::size_t number = grouped_number(text.substr(from)), end = text.find(',', from + number);
+    grouped = grouped || number > 0;
+    for (const char c : text.substr(from, number))
+      if (kDigits.find(c) != std::string_view::npos) plain += c;
+    at = end == std::string_view::npos ? text.size() : end + 1;
+    plain += text.substr(from + number, at - from - number);
+  }
+  if (!grouped || plain.find_first_not_of(kDigits) == std::string::npos) return std::nullopt;
+  std::string meant;
+  if (const auto kinds = several_kinds(plain, store))
+    for (const CountedGpus& one : *kinds) add_pool(meant, one.gpus, one.kind);
+  else if (const auto worded = worded_count(plain, "", store); worded && worded->gpus > 0)
+    meant = std::to_string(worded->gpus);
+  else if (const auto counted = counted_gpus(plain, store))
+    add_pool(meant, counted->gpus, counted->kind);
+  else
+    std::copy_if(plain.begin(), plain.end(), std::back_inserter(meant), [](char c) { return c != ' '; });
+  return Error{"bad_number",
+               fmt::format("`--gpus` counts without separators of thousands, got `{}`", yaml::printable(text)),
+               {},
+               {fmt::format("write `--gpus {}`", meant)}};
+}
+
 void add_pool(std::string& words, int gpus, std::string_view kind) {
   words += fmt::format("{}{}x{}", words.empty() ? "" : ",", gpus, kind);
 }
@@ -110,11 +151,6 @@ std::string pools_text(const PooledCluster& cluster) {
 }
 
 Result<PooledCluster> read_pools(std::string_view text, const StoreOptions& store) {
-  if (const std::optional<std::string> plain = grouped_pool(text))
-    return fail({"bad_number",
-                 fmt::format("`--gpus` counts without commas, got `{}`", text),
-                 {},
-                 {fmt::format("write `--gpus {}`", *plain)}});
   PooledCluster words;
   Errors errors;
   std::vector<Pool> named;
@@ -129,7 +165,10 @@ Result<PooledCluster> read_pools(std::string_view text, const StoreOptions& stor
       continue;
     }
     Result<Pool> pool = read_pool(trim(item), store);
-    if (keep_errors(errors, pool)) named.push_back(std::move(*pool));
+    if (pool)
+      named.push_back(std::move(*pool));
+    else if (errors.empty() || errors.back().help != pool.error().front().help)  // one way to write them, said once
+      keep_errors(errors, pool);
   }
   for (Pool& pool : named) {
     const auto same = std::find_if(words.pools.begin(), words.pools.end(), [&](const Pool& known) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,10 @@ namespace plan {
 /// `64xa100-sxm-80gb,64xh100-sxm,link=25GB/s`: so many of a GPU in its usual cluster, or of a cluster by its name or
 /// file; `link` is the rate at which one GPU reaches another pool. Pools of the same cluster are one.
 [[nodiscard]] Result<PooledCluster> read_pools(std::string_view text, const StoreOptions& store);
+
+/// What is wrong with words whose numbers have separators of thousands, as `1,000 x h100-sxm` or `1.000xh100`; none if
+/// there is no such number, or nothing beside it.
+[[nodiscard]] std::optional<Error> grouped_gpus(std::string_view text, const StoreOptions& store);
 
 /// Adds so many GPUs of a kind to such words.
 void add_pool(std::string& words, int gpus, std::string_view kind);
