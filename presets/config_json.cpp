@@ -229,6 +229,55 @@ void judge_activation(JsonConfig& config) {
   }
 }
 
+/// What routers in the manner of DeepSeek's choose by: a known score, and groups of experts that divide them and hold
+/// as many as a token goes to. Its own code fails on others.
+void judge_router(JsonConfig& config, const Model& model) {
+  const std::string score = config.text_or("scoring_func", "softmax");
+  if (score != "softmax" && score != "sigmoid")
+    config.error("scoring_func", "bad_value",
+                 fmt::format("`scoring_func` is `{}`, a score of experts that is not known", yaml::printable(score)),
+                 {"known are softmax, sigmoid"});
+  const auto mixture =
+      std::find_if(model.kinds.begin(), model.kinds.end(), [](const Layer& kind) { return kind.ffn == Ffn::Moe; });
+  const std::int64_t groups = config.size_or({"n_group"}, 1, 0, 1e5);
+  const std::int64_t chosen = config.size_or({"topk_group"}, groups, 0, 1e5);
+  if (mixture == model.kinds.end() || groups <= 1 || config.text_or("topk_method", "") == "greedy") return;
+  const std::int64_t experts = mixture->moe.experts, top_k = mixture->moe.top_k;
+  if (experts % groups != 0)
+    config.error("n_group", "bad_value", fmt::format("`n_group` {} does not divide {} experts", groups, experts));
+  else if (chosen < 1 || chosen > groups)
+    config.error("topk_group", "bad_value", fmt::format("`topk_group` {} of `n_group` {} groups", chosen, groups),
+                 {fmt::format("1 to {} make sense", groups)});
+  else if (top_k > experts / groups * chosen)
+    config.error("topk_group", "bad_value",
+                 fmt::format("a token goes to {} experts, and `topk_group` {} holds {}", top_k, chosen,
+                             experts / groups * chosen),
+                 {fmt::format("{} groups and more make sense", (top_k * groups + experts - 1) / experts)});
+}
+
+/// The key whose number a problem of the whole model is about, by what the problem names; empty if the file has none.
+std::string_view key_behind(std::string_view problem, const JsonConfig& config) {
+  struct Named {
+    std::string_view part, key;
+  };
+  constexpr Named kNamed[] = {{"KV heads", "num_key_value_heads"},
+                              {"KV heads", "num_kv_heads"},
+                              {"KV heads", "n_head_kv"},
+                              {"KV heads", "kv_n_heads"},
+                              {"experts", "num_experts_per_tok"},
+                              {"experts", "moe_topk"},
+                              {"experts", "experts_per_token"},
+                              {"experts", "moe_top_k"},
+                              {"experts", "moe_k"},
+                              {"heads", "num_attention_heads"},
+                              {"heads", "n_head"},
+                              {"layers", "num_hidden_layers"},
+                              {"layers", "n_layer"}};
+  for (const Named& named : kNamed)
+    if (problem.find(named.part) != std::string_view::npos && config.place(named.key).line > 0) return named.key;
+  return {};
+}
+
 }  // namespace
 
 std::string parts_beside(const std::string& text) {
@@ -257,6 +306,7 @@ Result<Model> read_config_json(const std::string& text, const std::string& file,
   if (family != nullptr) {
     family->build(config, out);
     read_dropout(config, out.model);
+    judge_router(config, out.model);
     if (keys == KeysOf::Checkpoint) judge_shapes(config);
   } else if (!type.empty()) {
     unknown_family(root, "model_type", type);
@@ -271,8 +321,11 @@ Result<Model> read_config_json(const std::string& text, const std::string& file,
   if (!root.errors().empty()) return fail(root.errors());
   out.model.name = name_of(root, file);
   out.model.default_seq = std::min<std::int64_t>(positions, 4096);
-  if (const std::string problem = absurdity(out.model); !problem.empty())
-    return fail(whole_file(file, "absurd_model", problem));
+  if (const std::string problem = absurdity(out.model); !problem.empty()) {
+    Error error = whole_file(file, "absurd_model", problem);
+    if (const std::string_view key = key_behind(problem, config); !key.empty()) error.place = config.place(key);
+    return fail(std::move(error));
+  }
   return out.model;
 }
 

@@ -1,9 +1,10 @@
-// What every preset begins with: its kind, its name and its other names. Tested by tests/presets/store_test.cpp.
+// What every preset begins with: its kind, its name and its other names. Tested by tests/presets/header_test.cpp.
 #include "presets/header.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "formulas/text.hpp"
 
@@ -21,11 +22,25 @@ bool read_name(yaml::Map& root, std::string_view key, std::string& name, yaml::N
   return word;
 }
 
+namespace {
+
+/// Where a file of another kind goes that begins with `preset: KIND`; what to write if there is no such kind.
+std::string meant_kind(std::string_view written, std::string_view kind) {
+  constexpr std::pair<std::string_view, std::string_view> kFlags[] = {
+      {"model/1", "--model"}, {"gpu/1", "--gpu"}, {"cluster/1", "--cluster"}};
+  for (const auto& [known, flag] : kFlags)
+    if (known == written) return fmt::format("that is a file for `{}`", flag);
+  return fmt::format("write `preset: {}`", kind);
+}
+
+}  // namespace
+
 void read_header(yaml::Map& root, std::string_view kind, std::string& name) {
   std::string preset;
   if (root.text("preset", preset) && preset != kind)
     root.reader().error(*root.get("preset"), "wrong_preset",
-                        fmt::format("`preset` is `{}`, not `{}`", yaml::printable(preset), kind));
+                        fmt::format("`preset` is `{}`, not `{}`", yaml::printable(preset), kind),
+                        {meant_kind(preset, kind)});
   read_name(root, "name", name);
   for (const yaml::Node* alias : root.list("aliases", yaml::kOptional))
     if (alias->kind != yaml::Kind::Scalar) root.reader().error(*alias, "bad_value", "`aliases` is not a list of names");

@@ -303,6 +303,8 @@ std::string printable(std::string_view word) {
 
 void Reader::error(const Node& at, std::string code, std::string message, std::vector<std::string> help) {
   if (errors_.size() >= kMostErrors) return;
+  if (failed() && errors_.front().code == "wrong_preset")
+    return;  // what another kind of file lacks is no mistake in it
   errors_.push_back({std::move(code), std::move(message), {}, std::move(help), place(at)});
 }
 

@@ -121,11 +121,13 @@ std::vector<std::pair<const Node*, const Node*>> Map::entries() {
 
 void Map::finish(const Meaning& meaning) {
   if (silent_) return;
+  std::vector<std::string> wanted = known_;  // what is there already is meant by no other key
+  std::erase_if(wanted, [&](const std::string& key) { return has(key); });
   for (std::size_t i = 0; i + 1 < node_->items.size(); i += 2) {
     const Node& key = node_->items[i];
     if (std::find(known_.begin(), known_.end(), key.text) != known_.end()) continue;
     std::vector<std::string> help = meaning ? meaning(key.text) : std::vector<std::string>{};
-    const std::string near = nearest_name(key.text, known_);
+    const std::string near = nearest_name(key.text, wanted);
     if (help.empty())
       help.push_back(near.empty() ? fmt::format("keys here: {}", fmt::join(known_, ", "))
                                   : fmt::format("a key with a similar name exists: `{}`", near));
@@ -189,6 +191,18 @@ bool Reader::number(const Node& node, std::string_view what, double& out, Range 
   return true;
 }
 
+namespace {
+
+/// The bound of a quantity that a number lies beyond.
+std::string sensible(double number, Range range, Dimension dimension) {
+  if (number > range.most) return fmt::format("{} and less make sense", format_quantity(range.most, dimension));
+  if (range.least == kPositive.least) return "more than 0 makes sense";
+  return range.least > 0 ? fmt::format("{} and more make sense", format_quantity(range.least, dimension))
+                         : "0 and more make sense";
+}
+
+}  // namespace
+
 bool Reader::quantity(const Node& node, std::string_view what, double& out, Dimension dimension, Range range) {
   if (node.kind != Kind::Scalar) {
     error(node, "bad_value", fmt::format("`{}` is not a number with a unit", what));
@@ -203,7 +217,8 @@ bool Reader::quantity(const Node& node, std::string_view what, double& out, Dime
   if (dimension == Dimension::Bytes) range.most = std::min(range.most, 1e17);  // fits an int64 with room to multiply
   if (parsed.value < range.least || parsed.value > range.most) {
     error(node, "out_of_range",
-          parsed.value < 0 ? fmt::format("`{}` is negative", what) : fmt::format("`{}` is out of range", what));
+          fmt::format("`{}` is {}: {}", what, parsed.value < 0 ? "negative" : "out of range",
+                      sensible(parsed.value, range, dimension)));
     return false;
   }
   out = parsed.value;

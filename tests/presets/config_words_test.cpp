@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "family_configs.hpp"
 #include "formulas/parameters.hpp"
 #include "presets/config_json.hpp"
 #include "presets/store.hpp"
@@ -17,14 +18,8 @@
 namespace {
 
 using nlohmann::json;
-
-/// Configs that the families' own classes accept, several of each family.
-std::vector<json> family_configs() {
-  std::ifstream lines(std::string(PLAN_SOURCE_DIR) + "/tests/presets/family_counts.jsonl");
-  std::vector<json> configs;
-  for (std::string line; std::getline(lines, line);) configs.push_back(json::parse(line)["config"]);
-  return configs;
-}
+using plan::family_configs;
+using plan::read_config;
 
 /// Configs as they were published.
 std::vector<json> published_configs() {
@@ -63,15 +58,13 @@ bool names(const plan::Errors& errors, const std::string& word) {
   return false;
 }
 
-plan::Result<plan::Model> read(const json& config) { return plan::read_config_json(config.dump(), "config.json"); }
-
 }  // namespace
 
 TEST_CASE("a slip in a key of a config gives no other model") {
   std::mt19937 random(20261126);
   int refused = 0;
   for (const json& config : family_configs()) {
-    const auto right = read(config);
+    const auto right = read_config(config);
     REQUIRE(right.has_value());
     for (const auto& [path, leaf] : key_paths(config)) {
       const json& object = config.at(path);
@@ -81,7 +74,7 @@ TEST_CASE("a slip in a key of a config gives no other model") {
       json edited = config;
       edited[path].erase(leaf);
       edited[path][wrong] = object.at(leaf);
-      const auto model = read(edited);
+      const auto model = read_config(edited);
       if (model.has_value() && *model == *right) continue;
       CAPTURE(config.dump());
       CAPTURE(wrong);
@@ -115,7 +108,7 @@ TEST_CASE("a value of another type is refused for every key, but those that chan
           config.at(path).at(leaf).is_string() || config.at(path).at(leaf).is_object() ? json(7) : json({{"a", 1}});
       CAPTURE(config.dump());
       CAPTURE(leaf);
-      const auto model = read(edited);
+      const auto model = read_config(edited);
       CHECK_FALSE(model.has_value());
       refused += model.has_value() ? 0 : 1;
     }
@@ -138,7 +131,7 @@ TEST_CASE("parts of a model that no family here has, and probabilities out of ra
                                                    {"architectures", {"LlamaForSequenceClassification"}}}) {
       json edited = config;
       edited[key] = value;
-      const auto model = read(edited);
+      const auto model = read_config(edited);
       CAPTURE(edited.dump());
       REQUIRE_FALSE(model.has_value());
       REQUIRE(model.error().size() == 1);
@@ -146,7 +139,7 @@ TEST_CASE("parts of a model that no family here has, and probabilities out of ra
     }
     json edited = config;
     edited["attention_dropout"] = 0.25;
-    const auto model = read(edited);
+    const auto model = read_config(edited);
     REQUIRE(model.has_value());
     CHECK(model->dropout == 0.25);
   }
@@ -154,22 +147,22 @@ TEST_CASE("parts of a model that no family here has, and probabilities out of ra
 
 TEST_CASE("dropout of other places than the layers' is checked, and makes no other model") {
   for (const json& config : family_configs()) {
-    const auto right = read(config);
+    const auto right = read_config(config);
     REQUIRE(right.has_value());
     for (const char* key : {"embd_pdrop", "embedding_dropout", "emb_pdrop", "activation_dropout"}) {
       json edited = config;
       edited[key] = 0.2;
       CAPTURE(edited.dump());
-      CHECK(read(edited) == right);
+      CHECK(read_config(edited) == right);
       edited[key] = 1.5;
-      CHECK_FALSE(read(edited).has_value());
+      CHECK_FALSE(read_config(edited).has_value());
     }
   }
 }
 
 TEST_CASE("one class with a language model's head among `architectures` is enough, in a list or alone") {
   for (json config : published_configs()) {
-    const auto right = read(config);
+    const auto right = read_config(config);
     REQUIRE(right.has_value());
     const std::vector<json> taken = {"LlamaForCausalLM",
                                      "",
@@ -181,12 +174,12 @@ TEST_CASE("one class with a language model's head among `architectures` is enoug
     for (const json& classes : taken) {
       config["architectures"] = classes;
       CAPTURE(config.dump());
-      CHECK(read(config) == right);
+      CHECK(read_config(config) == right);
     }
     for (const json& classes : refused) {
       config["architectures"] = classes;
       CAPTURE(config.dump());
-      CHECK_FALSE(read(config).has_value());
+      CHECK_FALSE(read_config(config).has_value());
     }
   }
 }
@@ -197,13 +190,13 @@ TEST_CASE("BLOOM's `seq_length` is its sequence") {
     if (config.value("model_type", "") != "bloom") continue;
     for (const int length : {1, 512, 2048, 4096}) {
       config["seq_length"] = length;
-      const auto model = read(config);
+      const auto model = read_config(config);
       REQUIRE(model.has_value());
       CHECK(model->default_seq == length);
       ++tried;
     }
     config["seq_length"] = 0;
-    CHECK_FALSE(read(config).has_value());
+    CHECK_FALSE(read_config(config).has_value());
   }
   CHECK(tried > 0);
 }
@@ -211,13 +204,13 @@ TEST_CASE("BLOOM's `seq_length` is its sequence") {
 TEST_CASE("heads without a stated width divide the hidden size") {
   int refused = 0, taken = 0;
   for (json config : published_configs()) {
-    const auto right = read(config);
+    const auto right = read_config(config);
     REQUIRE(right.has_value());
     const std::string key = config.contains("n_head") ? "n_head" : "num_attention_heads";
     if (!config.contains(key) || right->kinds.front().mixer != plan::Mixer::Attention) continue;
     for (std::int64_t heads = 1; heads < 100; ++heads) {
       config[key] = heads;
-      const auto model = read(config);
+      const auto model = read_config(config);
       if (!model.has_value()) {
         ++refused;
         CHECK(model.error().size() == 1);
@@ -240,9 +233,9 @@ TEST_CASE("a key in another case, or with other strokes, is a slip too") {
       json edited = config;
       edited.erase("num_key_value_heads");
       edited[wrong] = config["num_key_value_heads"];
-      const auto model = read(edited);
+      const auto model = read_config(edited);
       if (model.has_value()) {
-        CHECK(*model == *read(config));
+        CHECK(*model == *read_config(config));
       } else {
         CHECK(names(model.error(), wrong));
       }
@@ -273,17 +266,17 @@ TEST_CASE("a list of layers has known words, one for each") {
     json edited = list.config;
     edited[list.key] = std::vector<std::string>(4, list.right);
     CAPTURE(edited.dump());
-    CHECK(read(edited).has_value());
+    CHECK(read_config(edited).has_value());
     for (const char* word : {"linear_attention", "conv", "mamba", "hybrid", "Full_Attention", "moe", "mlp", ""}) {
       CAPTURE(word);
       edited[list.key][2] = word;
-      const auto model = read(edited);
+      const auto model = read_config(edited);
       REQUIRE_FALSE(model.has_value());
       CHECK(names(model.error(), list.key));
     }
     for (const std::size_t many : {1, 3, 5}) {
       edited[list.key] = std::vector<std::string>(many, list.right);
-      CHECK_FALSE(read(edited).has_value());
+      CHECK_FALSE(read_config(edited).has_value());
     }
   }
 }
@@ -294,17 +287,17 @@ TEST_CASE("two names of one number agree") {
                       {"head_dim", 16},         {"num_key_value_heads", 2}};
   json edited = llama;
   edited["attention_head_dim"] = 16;
-  CHECK(read(edited).has_value());
+  CHECK(read_config(edited).has_value());
   edited["attention_head_dim"] = 32;
-  CHECK_FALSE(read(edited).has_value());
+  CHECK_FALSE(read_config(edited).has_value());
   edited = llama;
   edited["num_kv_heads"] = 4;
-  CHECK_FALSE(read(edited).has_value());
+  CHECK_FALSE(read_config(edited).has_value());
   for (const char* other :
        {"n_kv_heads", "n_kv_head", "num_query_groups", "multi_query_group_num", "ffn_hidden_size"}) {
     edited = llama;
     edited[other] = 1;
-    const auto model = read(edited);
+    const auto model = read_config(edited);
     REQUIRE_FALSE(model.has_value());
     CHECK(names(model.error(), other));
   }
@@ -320,24 +313,24 @@ TEST_CASE("Llama 4's mixtures are where its lists say") {
       out += model.kinds[static_cast<std::size_t>(kind)].ffn == plan::Ffn::Moe ? 'E' : '-';
     return out;
   };
-  CHECK(mixtures(*read(llama4)) == "EEEE");
+  CHECK(mixtures(*read_config(llama4)) == "EEEE");
   llama4["moe_layers"] = {1, 3};
-  CHECK(mixtures(*read(llama4)) == "-E-E");
+  CHECK(mixtures(*read_config(llama4)) == "-E-E");
   llama4["interleave_moe_layer_step"] = 2;
-  CHECK(mixtures(*read(llama4)) == "-E-E");
+  CHECK(mixtures(*read_config(llama4)) == "-E-E");
   llama4["interleave_moe_layer_step"] = 4;
-  CHECK_FALSE(read(llama4).has_value());  // the two contradict each other
+  CHECK_FALSE(read_config(llama4).has_value());  // the two contradict each other
   llama4.erase("interleave_moe_layer_step");
   llama4["moe_layers"] = {1, 4};
-  CHECK_FALSE(read(llama4).has_value());
+  CHECK_FALSE(read_config(llama4).has_value());
   llama4.erase("moe_layers");
   llama4["layer_types"] = {"chunked_attention", "full_attention", "full_attention", "full_attention"};
-  const auto chunked = read(llama4);
+  const auto chunked = read_config(llama4);
   REQUIRE(chunked.has_value());
   CHECK(chunked->kinds[static_cast<std::size_t>(chunked->layers[0])].attention.window == 8192);
   CHECK(chunked->kinds[static_cast<std::size_t>(chunked->layers[1])].attention.window == 0);
   llama4["layer_types"][1] = "sliding_attention";
-  CHECK_FALSE(read(llama4).has_value());
+  CHECK_FALSE(read_config(llama4).has_value());
 }
 
 TEST_CASE("configs as their publishers wrote them give the model that their names find") {

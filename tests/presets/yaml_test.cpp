@@ -100,6 +100,23 @@ TEST_CASE("all mistakes of a file come at once, with the line for the caret") {
   CHECK(errors[2].help == std::vector<std::string>{"a key with a similar name exists: `sm_count`"});
 }
 
+TEST_CASE("a quantity out of range is refused with what makes sense") {
+  const auto said = [](const std::string& memory) {
+    const Errors errors = mistakes("memory: " + memory + "\n");
+    REQUIRE(errors.size() == 1);
+    return errors.front().message;
+  };
+  CHECK(said("0 GiB") == "`memory` is out of range: more than 0 makes sense");
+  CHECK(said("-1 GiB") == "`memory` is negative: more than 0 makes sense");
+  CHECK(said("1e12 GiB") == "`memory` is out of range: 1e+17 B and less make sense");
+}
+
+TEST_CASE("a key that is there already is not proposed for another") {
+  const Errors errors = mistakes("memory: 1 GiB\nmemori: 2 GiB\n");
+  REQUIRE(errors.size() == 1);
+  CHECK(errors.front().help.front().find("`memory`") == std::string::npos);
+}
+
 TEST_CASE("hostile files are refused, not followed") {
   std::string bomb = "a: &a [x]\n";
   for (int c = 'b'; c < 'z'; ++c) {
