@@ -307,6 +307,10 @@ TEST_CASE("a site file is refused by the word that is wrong") {
     CHECK_MESSAGE(ran.err.find(named) != std::string::npos, ran.err);
     CHECK_FALSE(fs::exists("run"));
   }
+  folder.write("site.yaml", "logs: logs\ncheckpoints: ckpt\n");
+  const Ran both = emit("megatron-lm", "");
+  CHECK(both.err.find("write `work_dir: ") != std::string::npos);
+  CHECK(both.err.find("errors in") == std::string::npos);  // they want the same folder
   folder.write("site.yaml", "work_dir: /w\n");
   for (const char* framework : {"verl", "nemo-rl", "ms-swift", "llama-factory"}) {
     const Ran ran = emit(framework, "");

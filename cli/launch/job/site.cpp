@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <utility>
 
 #include "presets/quantity.hpp"
 #include "presets/yaml.hpp"
@@ -48,6 +49,7 @@ void note_places(const yaml::Node& node, const std::string& key, const yaml::Rea
 struct Reading {
   yaml::Reader& reader;
   Site& site;
+  bool unrooted = false;  ///< a relative path has been refused, as others are for the same want of a work_dir
 
   void wrong(yaml::Map& map, std::string_view key, std::string_view wanted, std::vector<std::string> help = {}) {
     reader.error(*map.get(key, kOptional), "bad_value", fmt::format("`{}` must be {}", map.path_of(key), wanted),
@@ -59,7 +61,12 @@ struct Reading {
     if (!map.text(key, out, kOptional)) return;
     if (out.empty() || has_control(out)) return wrong(map, key, "a path without control characters");
     if (out.front() == '/') return;
-    if (site.work_dir.empty()) return wrong(map, key, "an absolute path, since no work_dir is stated");
+    if (site.work_dir.empty()) {
+      if (!std::exchange(unrooted, true) && !map.has("work_dir"))
+        wrong(map, key, "an absolute path, since no work_dir is stated",
+              {"write `work_dir: /lustre/team/run`, under which relative paths lie"});
+      return;
+    }
     out = site.work_dir + "/" + out;
   }
 
