@@ -54,18 +54,69 @@ namespace {
 struct PrintedSpeed {
   std::string_view what;
   Steady step;
+  const Series* series = nullptr;
+  double work = 0;  ///< of a step, where the series has rates; 0: it has seconds
 };
+
+/// A run that went at one speed and then at another.
+struct TwoSpeeds {
+  std::int64_t first = 0;  ///< steps before the change
+  double before = 0, after = 0;
+};
+
+double middle(std::vector<double> values) {
+  const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), half, values.end());
+  return *half;
+}
+
+double apart_from(const std::vector<double>& values, double centre) {
+  double sum = 0;
+  for (const double value : values) sum += std::fabs(value - centre);
+  return sum;
+}
+
+/// Splits the steps where two medians describe them best. A warm-up is shorter than ten steps, steps
+/// scatter less than they change, and a change below a tenth is none.
+std::optional<TwoSpeeds> two_speeds(const PrintedSpeed& speed) {
+  constexpr std::size_t kMost = 400, kFewest = 10;
+  constexpr double kChange = 0.1, kScatter = 1.0 / 3;
+  if (speed.series == nullptr) return std::nullopt;
+  const std::size_t stride = speed.series->values().size() / kMost + 1;
+  std::vector<double> steps;
+  for (std::size_t i = 0; i < speed.series->values().size(); i += stride) {
+    const double value = speed.series->values()[i];
+    steps.push_back(speed.work > 0 && value > 0 ? speed.work / value : value);
+  }
+  std::optional<TwoSpeeds> best;
+  double least = 0;
+  std::size_t split = 0;
+  for (std::size_t at = 1; at < steps.size(); ++at) {
+    const std::vector<double> head(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(at));
+    const std::vector<double> tail(steps.begin() + static_cast<std::ptrdiff_t>(at), steps.end());
+    const double before = middle(head), after = middle(tail);
+    const double cost = apart_from(head, before) + apart_from(tail, after);
+    if (best && cost >= least) continue;
+    least = cost, split = at;
+    best = TwoSpeeds{static_cast<std::int64_t>(at * stride) * speed.series->every(), before, after};
+  }
+  if (!best || split < kFewest || steps.size() - split < kFewest) return std::nullopt;
+  const double change = std::fabs(best->after - best->before);
+  const bool two = change > kChange * std::min(best->before, best->after) &&
+                   least < kScatter * change * static_cast<double>(steps.size());
+  return two ? best : std::nullopt;
+}
 
 std::vector<PrintedSpeed> printed_speeds(const MeasuredLog& log, const Problem& problem) {
   std::vector<PrintedSpeed> speeds;
-  if (const Series* times = log.find(LogFigure::StepTime)) speeds.push_back({"step times", steady(*times)});
+  if (const Series* times = log.find(LogFigure::StepTime)) speeds.push_back({"step times", steady(*times), times});
   const auto from_rate = [&](std::string_view what, LogFigure figure, double work) {
     const Series* rates = log.find(figure);
     if (rates == nullptr) return;
     Steady rate = steady(*rates);
     if (!(rate.median > 0)) return;
     rate.median = work / rate.median;
-    speeds.push_back({what, rate});
+    speeds.push_back({what, rate, rates, work});
   };
   const double sequences = static_cast<double>(problem.training.global_batch);
   const double tokens = static_cast<double>(problem.training.tokens_per_step());
@@ -99,6 +150,11 @@ std::vector<std::string> speeds_apart(const MeasuredLog& log, const Problem& pro
   const std::vector<PrintedSpeed> speeds = printed_speeds(log, problem);
   if (speeds.empty() || !(speeds.front().step.median > 0)) return said;
   const double step = speeds.front().step.median;
+  if (const std::optional<TwoSpeeds> two = two_speeds(speeds.front()))
+    said.push_back(
+        fmt::format("the first {} steps of {} take {:.3g} s and those behind them {:.3g} s: something changed while "
+                    "it ran, and {:.3g} s count",
+                    two->first, log.file, two->before, two->after, step));
   for (const PrintedSpeed& other : speeds)
     if (apart(other.step.median, step, kApart))
       said.push_back(fmt::format("the {} of {} are steps of {:.3g} s of this job, its {} of {:.3g} s, which count",
