@@ -217,12 +217,10 @@ BudgetJob BudgetReader::job(yaml::Map& map, BudgetJob start) {
   job.place = reader_.place(map.node());
   words(map, job);
   files(map, job);
-  if (map.has("each")) {
-    std::string pattern;
-    if (map.text("each", pattern)) job.words["each"] = placed(*map.get("each"));
-  }
-  if (map.has("limits")) limits(map.map("limits"), false, job);
-  if (map.has("since_baseline")) limits(map.map("since_baseline"), true, job);
+  std::string pattern;
+  if (map.text("each", pattern, yaml::kOptional)) job.words["each"] = placed(*map.get("each"));
+  limits(map.map("limits", yaml::kOptional), false, job);
+  limits(map.map("since_baseline", yaml::kOptional), true, job);
   return job;
 }
 
@@ -309,6 +307,10 @@ Result<BudgetFile> read_budget_text(std::string text, const std::string& path) {
   BudgetReader budget(reader, path);
   yaml::Map root = reader.root();
   const yaml::Node* version = root.get("budget", yaml::kOptional);
+  if (version == nullptr && root.has("preset"))
+    reader.error(*root.get("preset"), "wrong_preset", "`preset` begins a file that is no budget",
+                 {"write `budget: 1`, and the limits under `limits`: plan-budget(5)"});
+  if (document->root.kind != yaml::Kind::Map || (version == nullptr && root.has("preset"))) return fail(reader.take());
   const bool without_value = version == nullptr && root.has("budget");  // which is said already
   if (!without_value && (version == nullptr || version->text != "1"))
     reader.error(version != nullptr ? *version : document->root, version != nullptr ? "bad_value" : "missing_key",
@@ -318,7 +320,7 @@ Result<BudgetFile> read_budget_text(std::string text, const std::string& path) {
   only.budget.limits.insert(only.budget.limits.begin(), {.metric = Metric::MemoryFit, .fail = Bound{}});
   root.text("name", only.name, yaml::kOptional);
   BudgetFile file{path, {}};
-  if (root.has("jobs"))
+  if (root.get("jobs", yaml::kOptional) != nullptr)
     file.jobs = budget.jobs(root, only);
   else
     budget.expand(only, file.jobs);

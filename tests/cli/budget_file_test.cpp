@@ -92,6 +92,36 @@ TEST_CASE("every mistake at once, in the order of lines") {
         List{"4: key `limits` is given twice"});
 }
 
+TEST_CASE("a file that is no budget is one mistake") {
+  const checks::Folder folder;
+  for (const char* text : {"preset: cluster/1\nname: c\ngpu: h100\n", "id,gpus\na,8\n", "- a\n- b\n", "words\n"})
+    CHECK(mistakes(folder, text).size() == 1);
+}
+
+TEST_CASE("a slip in the name of a section is answered with the section") {
+  const checks::Folder folder;
+  for (const std::string section : {"limits", "since_baseline", "jobs", "each"})
+    for (std::size_t at = 1; at < section.size(); ++at) {
+      std::string slip = section;
+      slip.erase(at, 1);
+      folder.write("budgets/b.yaml", "budget: 1\nmodel: 8b\n" + slip + ": x\n");
+      const Result<BudgetFile> file = read_budget_file("budgets/b.yaml");
+      REQUIRE_FALSE(file);
+      CAPTURE(slip);
+      REQUIRE(file.error().size() == 1);
+      CHECK(file.error().front().help.front().find("`" + section + "`") != std::string::npos);
+    }
+}
+
+TEST_CASE("a number where the kind of GPU belongs is one mistake") {
+  for (const char* flag : {"--gpu", "--cluster"}) {
+    const checks::Ran ran = checks::run({"--model", "8b", flag, "8"});
+    CHECK(ran.status == 2);
+    CHECK(ran.err.find("write `--gpus 8`") != std::string::npos);
+    CHECK(ran.err.find("2 errors") == std::string::npos);
+  }
+}
+
 TEST_CASE("the caret is under the value that lacks its unit") {
   const checks::Folder folder;
   for (const char* line :
