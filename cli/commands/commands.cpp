@@ -82,6 +82,13 @@ int answer(const Args& args, Streams& streams) {
     streams.out = completion_script(*args.completion);
     return kYes;
   }
+  if (args.json && args.format && *args.format != "json")
+    return report_errors(
+        {Error{"conflicting_flags",
+               fmt::format("`--json` is `--format json`, and `--format {}` asks for another", *args.format),
+               {},
+               {"leave one of them out"}}},
+        streams);
   if (args.format && !writes_format(command, *args.format))
     return report_errors({wrong_format(command, *args.format)}, streams);
   return run(command, args, streams);

@@ -14,18 +14,26 @@ namespace {
 
 constexpr double kMostHours = 1e9, kMostStorage = 1e18, kMostRestart = 1e8, kHour = 3600;
 
-/// A number with a unit, above nothing and at most `most`.
+/// A number with a unit, above nothing and at most `most`. What is proposed instead is taken.
 Result<double> read_quantity(const char* flag, const std::string& text, Dimension dimension, double most,
                              const char* example) {
+  const auto taken = [&](double value) { return value > 0 && value <= most; };
   const ParsedQuantity read = parse_quantity(text, dimension);
-  if (read && read.value > 0 && read.value <= most) return read.value;
-  std::string instead = read.instead.empty() ? example : read.instead.front();
+  if (read && taken(read.value)) return read.value;
+  std::string instead = example;
+  for (const std::string& one : read.instead)
+    if (const ParsedQuantity meant = parse_quantity(one, dimension); meant && taken(meant.value)) {
+      instead = one;
+      break;
+    }
   std::erase(instead, ' ');  // of its unit: one word needs no quotes
-  return fail(
-      {"bad_value",
-       fmt::format("`{}` takes {}, not `{}`", flag, dimension == Dimension::Time ? "a time" : "a bandwidth", text),
-       {},
-       {fmt::format("write `{} {}`", flag, instead)}});
+  std::string wrong =
+      fmt::format("`{}` takes {}, not `{}`", flag, dimension == Dimension::Time ? "a time" : "a bandwidth", text);
+  if (read)
+    wrong = read.value > 0
+                ? fmt::format("`{}` must be at most {}, got `{}`", flag, format_quantity(most, dimension), text)
+                : fmt::format("`{}` must be more than 0, got `{}`", flag, text);
+  return fail({"bad_value", std::move(wrong), {}, {fmt::format("write `{} {}`", flag, instead)}});
 }
 
 }  // namespace

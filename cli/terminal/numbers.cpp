@@ -78,6 +78,17 @@ std::string without_points(std::string_view text) {
   return groups.size() > 1 ? plain : std::string();
 }
 
+/// The power of two that people call so many thousands, as 131072 is `131k`: another number than so many times 1024. 0:
+/// there is none.
+std::int64_t called_thousands(double number) {
+  for (std::int64_t power = std::int64_t{1} << 15; power <= std::int64_t{1} << 30; power *= 2) {
+    const double thousands = static_cast<double>(power) / 1000;
+    const bool called = number == std::floor(thousands) || number == std::round(thousands);
+    if (called && number * 1024 != static_cast<double>(power)) return power;
+  }
+  return 0;
+}
+
 bool power_of_two(double value) { return value >= 1 && std::exp2(std::round(std::log2(value))) == value; }
 
 /// The two counts around `sequences` that split well: multiples of 64 where that is near, else whole numbers.
@@ -145,6 +156,13 @@ Result<std::int64_t> read_count(std::string_view flag, std::string_view text, st
   if (const std::string plain = without_points(text); !plain.empty() && read_count(flag, plain, least, most)) {
     error.help.push_back(write_number(flag, plain));
     if (whole) error.help.push_back(write_number(flag, fmt::format("{:.0f}", value)));
+    return fail(std::move(error));
+  }
+  if (const std::int64_t power = number ? called_thousands(*number) : 0;
+      power > 0 && same_but_for_case(unit.letters, "k") && power <= most) {
+    error.message = fmt::format("`{} {}` is {} or {:.0f}?", flag, text, power, value);
+    error.help = {write_number(flag, fmt::format("{}k", power / 1024)),
+                  write_number(flag, fmt::format("{:.0f}", value))};
     return fail(std::move(error));
   }
   if (whole) return static_cast<std::int64_t>(value);

@@ -94,6 +94,24 @@ TEST_CASE("a number with separators of thousands is refused with the number to w
     CHECK_FALSE(without_separators(other).has_value());
 }
 
+TEST_CASE("a power of two in thousands is asked about, and never another number in silence") {
+  for (std::int64_t power = 1 << 10; power <= 1 << 26; power *= 2)
+    for (const double thousands :
+         {std::floor(static_cast<double>(power) / 1000), std::round(static_cast<double>(power) / 1000)}) {
+      const std::string typed = fmt::format("{:.0f}k", thousands);
+      CAPTURE(typed);
+      const Result<std::int64_t> read = read_count("--seq", typed, 1, 1 << 27);
+      if (read) {
+        CHECK(*read == power);
+        continue;
+      }
+      CHECK(read.error().front().help.front() == fmt::format("write `--seq {}k`", power / 1024));
+      CHECK(read_count("--seq", fmt::format("{}k", power / 1024), 1, 1 << 27) == power);
+    }
+  for (const auto& [typed, count] : {std::pair{"100k", 102400}, {"24k", 24576}, {"131Ki", 134144}})
+    CHECK(read_count("--gpus", typed, 1, 1 << 27) == count);
+}
+
 TEST_CASE("millions alone are asked about, with what they come to as tokens") {
   for (const auto& [text, seq, sequences] : {std::tuple{"4M", 8192, 512}, {"4Mi", 4096, 1024}, {"1G", 8192, 131072}}) {
     const Result<std::int64_t> read = read_global_batch(text, seq);

@@ -37,6 +37,19 @@ TEST_CASE("flags before and after the verb, with = and without") {
   CHECK(parse_arguments({"diagnose", "--trace", "a", "--nsys", "b", "--trace", "c"}).value().trace.size() == 3);
 }
 
+TEST_CASE("`--json` beside another format is refused, whatever the command") {
+  for (const Command& command : kCommands)
+    for (const char* format : {"human", "html", "csv"}) {
+      std::vector<std::string> words = {"--json", "--format", format};
+      if (!command.name.empty()) words.insert(words.begin(), std::string(command.name));
+      const checks::Ran ran = checks::run(words);
+      CAPTURE(command.name);
+      CHECK(ran.status == 2);
+      CHECK(ran.out.empty());
+    }
+  CHECK(checks::run({"list", "models", "--json", "--format", "json"}).status == 0);
+}
+
 TEST_CASE("a value may look like a verb, a number or two words") {
   CHECK(parse_arguments({"--model", "list", "--gpus", "-5"}).value().gpus == "-5");
   CHECK(parse_arguments({"--model", "list"}).value().model == "list");

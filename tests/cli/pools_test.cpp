@@ -1,9 +1,15 @@
 // Several kinds of GPU on the command line: words honoured or refused, the report's figures, its JSON.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <random>
 #include <sstream>
 
 #include "check_files.hpp"
+#include "cli/request/pool_words.hpp"
 #include "pool_job.hpp"
+#include "presets/store.hpp"
+#include "temporary_folder.hpp"
 
 using namespace plan;
 using namespace plan::checks;
@@ -101,6 +107,42 @@ TEST_CASE("words that several kinds of GPU cannot have are refused") {
   refused(pool_job({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2/tp4,pp2,layers=9+9"}), "layers=");
   refused(pool_job({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2/tp4,pp2", "--format", "html"}), "--json");
   refused(pool_job({"estimate"}, {"--gpus", kMixed, "--layout", "tp4,pp2,dp1/tp4,pp2"}), "16");
+}
+
+TEST_CASE("numbers of GPUs whose thousands are parted are one mistake, on the command line and in a budget") {
+  std::mt19937 random(12);
+  const auto any = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+  const std::vector<PresetEntry> kinds = list_presets(PresetKind::Gpu, StoreOptions::from_environment());
+  const TemporaryFolder folder;
+  const auto said = [](const Ran& ran, const std::string& help) {
+    CAPTURE(ran.err);
+    CHECK(ran.status == 2);
+    CHECK(ran.err.find(help) != std::string::npos);
+    CHECK(ran.err.find("2 errors") == std::string::npos);
+  };
+  const auto typed_gpus = [](const std::string& gpus) { return run({"--model", "1b", "--gpus", gpus}); };
+  for (int round = 0; round < 150; ++round) {
+    const std::string& kind = kinds[static_cast<std::size_t>(any(0, static_cast<int>(kinds.size()) - 1))].name;
+    const char* const between[] = {"x", " x ", " ", " X "};
+    const int thousands = any(1, 64), rest = any(0, 999);
+    const std::string sign(1, ",_'. "[any(0, 4)]);
+    const std::string typed = fmt::format("{}{}{:03}{}{}", thousands, sign, rest, between[any(0, 3)], kind);
+    CAPTURE(typed);
+    const std::string wanted = fmt::format("{}x{}", 1000 * thousands + rest, kind);
+    said(typed_gpus(typed), fmt::format("write `--gpus {}`", wanted));
+    CHECK(read_pools(wanted, StoreOptions::from_environment()));
+    const std::string text =
+        fmt::format("budget: 1\nmodel: 1b\njobs:\n  - name: a\n    gpus: \"{}\"\n    layout: tp1\n", typed);
+    said(run({"check", "--budget", folder.write("b.yaml", text)}), fmt::format("write `gpus: {}`", wanted));
+  }
+  for (const auto& [typed, meant] : {std::pair{"1.000", "1000"},
+                                     {"1.000", "1"},
+                                     {"2.048", "2048"},
+                                     {"64, h100", "64xh100-sxm"},
+                                     {"h100:8,a100:8", "8xh100-sxm,8xa100-sxm-80gb"},
+                                     {"1,024 x a100, 64 x h100", "1024xa100-sxm-80gb,64xh100-sxm"}})
+    said(typed_gpus(typed), fmt::format("write `--gpus {}`", meant));
+  said(typed_gpus("64xa100,32"), "names `32`");
 }
 
 TEST_CASE("a noun where the kind of GPU belongs is answered with the number alone") {

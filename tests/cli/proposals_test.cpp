@@ -10,7 +10,6 @@
 #include "cli/request/flags/sweep_axes.hpp"
 #include "cli/request/words/gpu_words.hpp"
 #include "cli/request/words/layout_flag.hpp"
-#include "cli/request/words/pool_words.hpp"
 #include "cli/terminal/overlap_words.hpp"
 #include "formulas/overlap.hpp"
 #include "oracle/random_problem.hpp"
@@ -156,43 +155,6 @@ TEST_CASE("a kind and a number of GPUs in any order are proposed as `--gpus` tak
   CHECK(follow({"--model", "1b", "--gpus", "8 H100s"}, "--gpus") == "--gpus 8xh100-sxm");
 }
 
-TEST_CASE("numbers of GPUs whose thousands are parted are one mistake, on the command line and in a budget") {
-  std::mt19937 random(12);
-  const auto any = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
-  const std::vector<PresetEntry> kinds = list_presets(PresetKind::Gpu, StoreOptions::from_environment());
-  const TemporaryFolder folder;
-  for (int round = 0; round < 150; ++round) {
-    const std::string& kind = kinds[static_cast<std::size_t>(any(0, static_cast<int>(kinds.size()) - 1))].name;
-    const int thousands = any(1, 64), rest = any(0, 999);
-    const std::string sign(1, ",_'. "[any(0, 4)]), between = Words{"x", " x ", " ", " X "}[any(0, 3)];
-    const std::string typed = fmt::format("{}{}{:03}{}{}", thousands, sign, rest, between, kind);
-    CAPTURE(typed);
-    const std::string wanted = fmt::format("{}x{}", 1000 * thousands + rest, kind);
-    const Ran flag = checks::run({"--model", "1b", "--gpus", typed});
-    CHECK(flag.status == 2);
-    CHECK(shown(proposed(flag.err)) == "--gpus " + wanted);
-    CHECK(flag.err.find("2 errors") == std::string::npos);
-    CHECK(read_pools(wanted, StoreOptions::from_environment()));
-    const std::string file = folder.write("budget.yaml", fmt::format("budget: 1\nmodel: 1b\njobs:\n  - name: a\n    "
-                                                                     "gpus: \"{}\"\n    layout: tp1\n",
-                                                                     typed));
-    const Ran ran = checks::run({"check", "--budget", file});
-    CHECK(ran.status == 2);
-    CHECK(ran.err.find(fmt::format("write `gpus: {}`", wanted)) != std::string::npos);
-    CHECK(ran.err.find("errors in") == std::string::npos);
-  }
-  for (const auto& [typed, first, second] : {std::tuple{"1.000", "1000", "1"}, {"16.000", "16000", "16"}}) {
-    const Ran ran = checks::run({"--model", "1b", "--gpus", typed});
-    CHECK(ran.status == 2);
-    for (const char* meant : {first, second})
-      CHECK(ran.err.find(fmt::format("write `--gpus {}`", meant)) != std::string::npos);
-  }
-  CHECK(follow({"--model", "1b", "--gpus", "2.048"}, "--gpus") == "--gpus 2048");
-  CHECK(follow({"--model", "1b", "--gpus", "64, h100"}, "--gpus") == "--gpus 64xh100-sxm");
-  CHECK(follow({"--model", "1b", "--gpus", "h100:8,a100:8"}, "--gpus") == "--gpus 8xh100-sxm,8xa100-sxm-80gb");
-  CHECK(checks::run({"--model", "1b", "--gpus", "64xa100,32"}).err.find("names `32`") != std::string::npos);
-}
-
 TEST_CASE("Cloud TPU's types count TensorCores up to v4 and for v5p, and chips of one core else") {
   const StoreOptions store = StoreOptions::from_environment();
   for (const auto& [type, chips, kind] : {std::tuple{"v5p-512", 256, "tpu-v5p"},
@@ -256,6 +218,9 @@ TEST_CASE("a time in other words is proposed with a unit that is taken") {
     CHECK(follow({"--model", "1b", "--gpus", "8", "--gpu-mtbf", typed}, "--gpu-mtbf") ==
           fmt::format("--gpu-mtbf {}", meant));
   }
+  for (const char* flag : {"--gpu-mtbf", "--restart", "--storage"})
+    for (const char* typed : {"0", "-1", "0s", "1e30h", "1e30TB/s", "soon"})
+      follow({"--model", "1b", "--gpus", "8", "--tokens", "1B", flag, typed}, flag);  // what is proposed is taken
   for (const char* none : {"tomorrow", "2026-12-01", "-3d", "0d", "1e9d", "5 parsecs"})
     CHECK(
         proposed(checks::run({"sweep", "--model", "1b", "--gpus", "8,16", "--tokens", "1B", "--deadline", none}).err) ==

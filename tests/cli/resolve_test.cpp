@@ -131,6 +131,13 @@ TEST_CASE("uneven routing slows what experts do, and is refused where there are 
   const std::vector<std::string> dense = {"--model", "8b", "--gpus", "64"};
   CHECK(with(dense, "1").has_value());
   CHECK(with(dense, "1.2").error().front().code == "conflicting_flags");
+  for (const auto& [model, most] : {std::pair{"mixtral-8x7b", "4"}, {"deepseek-v3", "32"}}) {  // every token to one
+    const std::vector<std::string> words = {"--model", model, "--gpus", "64"};
+    CHECK(with(words, most).has_value());
+    const auto beyond = with(words, std::string(most) + ".5");
+    REQUIRE_FALSE(beyond.has_value());
+    CHECK(beyond.error().front().help.front().find(std::string("--imbalance ") + most + "`") != std::string::npos);
+  }
 }
 
 TEST_CASE("switches of Megatron's software reach the problem, and are refused where nothing has them") {

@@ -219,6 +219,32 @@ TEST_CASE("mistakes of all files come with the line they stand in") {
   CHECK(runs.error()[1].code == "unreadable_file");
 }
 
+TEST_CASE("a slip in the name of a column is answered with the one that the header lacks") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> columns = run_columns();
+  int answered = 0;
+  for (const std::string& column : columns)
+    for (std::size_t at = 0; at < column.size(); ++at) {
+      std::string slip = column;
+      if (at + 1 < column.size())
+        std::swap(slip[at], slip[at + 1]);
+      else
+        slip.pop_back();
+      if (slip.empty() || std::find(columns.begin(), columns.end(), slip) != columns.end()) continue;
+      std::string header;
+      for (const std::string& one : columns) header += (header.empty() ? "" : ",") + (one == column ? slip : one);
+      CAPTURE(header);
+      const auto runs = read_run_files({folder.write("r.csv", header + "\n")});
+      REQUIRE_FALSE(runs.has_value());
+      REQUIRE(runs.error().size() == 1);
+      const std::string& help = runs.error().front().help.front();
+      const bool named = help.find("write `") != std::string::npos;
+      CHECK(named == (help.find("write `" + column + "`") != std::string::npos));
+      answered += named ? 1 : 0;
+    }
+  CHECK(answered > 100);
+}
+
 TEST_CASE("a word of a file of runs that is none comes with the word or the number to write") {
   const std::pair<const char*, const char*> cases[] = {{"step_time_ms\nx,1\n", "`step_time_s`"},
                                                        {"seq_length\nx,1\n", "`seq`"},

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/terminal/bf16_layers.hpp"
 #include "cli/terminal/numbers.hpp"
@@ -249,6 +250,19 @@ Errors take_imbalance(double factor, Problem& problem) {
              fmt::format("{} has no experts, over which `--imbalance` spreads tokens", problem.model.name),
              {},
              without("imbalance")}};
+  for (const Layer& kind : problem.model.kinds) {
+    const MoeShape& moe = kind.moe;
+    if (kind.ffn != Ffn::Moe || moe.top_k < 1) continue;
+    const double most = static_cast<double>(moe.experts) / static_cast<double>(moe.top_k);  // every token goes there
+    if (factor > most)
+      return {
+          {"out_of_range",
+           fmt::format("`--imbalance {:g}`: a token of {} goes to {} of {} experts, so that the busiest has at most "
+                       "{:g} times the mean",
+                       factor, problem.model.name, moe.top_k, moe.experts, most),
+           {},
+           {fmt::format("write `--imbalance {:g}` or less", std::floor(most * 1000) / 1000)}}};
+  }
   problem.training.stack.routing_imbalance = factor;
   return {};
 }
