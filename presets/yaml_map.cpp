@@ -121,13 +121,14 @@ std::vector<std::pair<const Node*, const Node*>> Map::entries() {
 
 void Map::finish(const Meaning& meaning) {
   if (silent_) return;
-  std::vector<std::string> wanted = known_;  // what is there already is meant by no other key
+  std::vector<std::string> wanted = known_;  // before what is there already
   std::erase_if(wanted, [&](const std::string& key) { return has(key); });
   for (std::size_t i = 0; i + 1 < node_->items.size(); i += 2) {
     const Node& key = node_->items[i];
     if (std::find(known_.begin(), known_.end(), key.text) != known_.end()) continue;
     std::vector<std::string> help = meaning ? meaning(key.text) : std::vector<std::string>{};
-    const std::string near = nearest_name(key.text, wanted);
+    std::string near = nearest_name(key.text, wanted);
+    if (near.empty()) near = nearest_name(key.text, known_);
     if (help.empty())
       help.push_back(near.empty() ? fmt::format("keys here: {}", fmt::join(known_, ", "))
                                   : fmt::format("a key with a similar name exists: `{}`", near));

@@ -111,12 +111,6 @@ TEST_CASE("a quantity out of range is refused with what makes sense") {
   CHECK(said("1e12 GiB") == "`memory` is out of range: 1e+17 B and less make sense");
 }
 
-TEST_CASE("a key that is there already is not proposed for another") {
-  const Errors errors = mistakes("memory: 1 GiB\nmemori: 2 GiB\n");
-  REQUIRE(errors.size() == 1);
-  CHECK(errors.front().help.front().find("`memory`") == std::string::npos);
-}
-
 TEST_CASE("hostile files are refused, not followed") {
   std::string bomb = "a: &a [x]\n";
   for (int c = 'b'; c < 'z'; ++c) {
