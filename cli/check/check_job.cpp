@@ -101,6 +101,7 @@ Result<CheckedJob> check_job(const ResolvedJob& job, const EarlierPlan* baseline
       if (!measured) return fail(measured.error());
       judge_measured(job, *now, *measured, out.findings);
       out.notes.insert(out.notes.begin(), notes_of_run(*measured, out.findings));
+      for (const std::string& said : measured->speeds) out.notes.push_back({"speeds_apart", said});
       out.measured = std::move(*measured);
     }
   } else {

@@ -57,6 +57,8 @@ Result<MeasuredJob> measured_job(const std::vector<std::string>& logs, const std
   }
   if (!errors.empty()) return fail(std::move(errors));
   measured.step = read->step;
+  for (const MeasuredLog& log : read->logs)
+    for (std::string& said : speeds_apart(log, problem)) measured.speeds.push_back(std::move(said));
   take_peak(measured, *read, device, planned);
   return measured;
 }

@@ -20,6 +20,7 @@ struct MeasuredJob {
   std::string peak_kind{};
   RealBytes unseen{};  ///< what of `peak` is predicted: what its kind leaves out
   std::optional<OutOfMemory> out_of_memory{};
+  std::vector<std::string> speeds{};  ///< what the logs print of their speed that does not belong together
 };
 
 /// Reads logs of the job, and CSV files of nvidia-smi beside them. `planned`: what was predicted for the job, for what

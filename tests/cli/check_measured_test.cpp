@@ -64,6 +64,20 @@ TEST_CASE("a limit that the measured run misses fails, in every format, and one 
   CHECK(run(lenient).status == 0);
 }
 
+TEST_CASE("a run at two speeds is held to the later one, which is said") {
+  const Folder folder;
+  folder.write("b.yaml", budget(kLimits));
+  const auto lines = [](double seconds) {
+    const std::string text = log_of(seconds);
+    return text.substr(text.rfind('\n', text.find("  3/ 100")) + 1);
+  };
+  folder.write("both.log", lines(5.0) + lines(3.9));
+  const Ran ran = run({"check", "--budget", "b.yaml", "--measured", "both.log"});
+  CAPTURE(ran.out);
+  CHECK(ran.status == 0);
+  CHECK(ran.out.find("the first 28 steps of both.log take 5 s") != std::string::npos);
+}
+
 TEST_CASE("measured figures follow from the log; what it does not show stays predicted") {
   const Folder folder;
   folder.write("b.yaml", budget(std::string(kLimits) + "  cost: at most 1B USD\n  gpu_hours: at most 1T GPU-hours\n") +

@@ -132,6 +132,7 @@ Error unknown_word(const std::string& word, const Words& words, const Args& args
   if (meant.empty() && command != nullptr) meant = meaning_of_word(word, words, *command);
   if (!args.verb.empty() && (word == "help" || word == "man"))
     meant = {fmt::format("write `plan {} --help`", args.verb)};
+  if (args.verb == "formula" && word.find('=') != std::string::npos) meant = {fmt::format("write `--set {}`", word)};
   if (word == "plan") meant = {"leave `plan` out: it is the program's name"};
   if (!args.verb.empty()) {
     if (meant.empty()) meant.push_back(fmt::format("see `plan {} --help`", args.verb));
