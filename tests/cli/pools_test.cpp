@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "check_files.hpp"
-#include "cli/request/pool_words.hpp"
+#include "cli/request/words/pool_words.hpp"
 #include "pool_job.hpp"
 #include "presets/store.hpp"
 #include "temporary_folder.hpp"
