@@ -11,6 +11,7 @@
 #include "planner/choice/hardware_notes.hpp"
 #include "planner/choice/host_remedy.hpp"
 #include "planner/choice/nearest.hpp"
+#include "planner/choice/unlikely.hpp"
 #include "planner/choice/why.hpp"
 #include "planner/estimate/draws.hpp"
 #include "planner/estimate/learnt.hpp"
@@ -55,6 +56,9 @@ std::vector<Note> hardware_notes(const Problem& problem, bool at_risk) {
   if (!gpu.edited.empty())
     list.push_back({"hardware_edited", fmt::format("{}: {}; rates measured under `efficiency: {}` are scaled by them",
                                                    gpu.name, fmt::join(gpu.edited, ", "), gpu.efficiency)});
+  for (const std::string& number : unlikely_numbers(problem.cluster))
+    list.push_back(
+        {"hardware_unlikely", fmt::format("{}: {} is like no GPU: is a unit a thousand times off?", gpu.name, number)});
   if (gpu.efficiency.empty() && gpu.gemm[static_cast<std::size_t>(DType::Bf16)][0].fit.rate.value <= 0)
     list.push_back({"efficiency_unknown",
                     gpu.name + " names no measured rates (`efficiency`): usual shares of its data sheet stand in"});
