@@ -285,8 +285,8 @@ std::string parts_beside(const std::string& text) {
   if (!root.is_object()) return {};
   std::string out;
   for (const auto& [key, value] : root.items())
-    for (const std::string_view part :
-         {"vision", "vit", "image", "video", "audio", "speech", "sound", "qformer", "perceiver", "talker", "token2wav"})
+    for (const std::string_view part : {"vision", "vit", "image", "video", "audio", "speech", "sound", "qformer",
+                                        "perceiver", "talker", "token2wav", "quantization"})
       if (key.starts_with(part) && key.ends_with("_config") && value.is_object())
         out += (out.empty() ? "" : ", ") + key;
   return out;

@@ -17,8 +17,8 @@ enum class KeysOf : std::uint8_t { Checkpoint, Reader };
 [[nodiscard]] Result<Model> read_config_json(const std::string& text, const std::string& file,
                                              KeysOf keys = KeysOf::Checkpoint);
 
-/// Sections of a config.json that describe parts beside the language model (towers of images, sound and the like),
-/// which are not read: `vision_config, audio_config`. Empty where there are none.
+/// Sections of a config.json that are not read: of parts beside the language model (towers of images, sound and the
+/// like) and of how its weights are stored: `vision_config, quantization_config`. Empty where there are none.
 [[nodiscard]] std::string parts_beside(const std::string& text);
 
 }  // namespace plan

@@ -273,7 +273,7 @@ void tell_of_files(const std::vector<LaunchSource>& files, const LaunchFacts& fa
   for (const LaunchSource& source : files)
     if (const std::string parts = is_model_config(source) ? parts_beside(source.text) : ""; !parts.empty())
       unused(job, "parts_left_out",
-             fmt::format("{}: what {} describes beside the language model is not counted", source.path, parts));
+             fmt::format("{}: {} is not counted: the language model is, in the job's precision", source.path, parts));
   for (const LaunchSource& source : files)
     for (const std::string& note : source.notes) unused(job, "not_used", fmt::format("{}: {}", source.path, note));
   for (const LaunchSource& source : files)

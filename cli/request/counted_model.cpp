@@ -12,7 +12,7 @@ void tell_left_out(Draft& draft) {
   if (const std::string& parts = draft.request.left_out; !parts.empty())
     draft.problem.notes.push_back(
         {"parts_left_out",
-         fmt::format("{} of the model's file: what it describes beside the language model is not counted", parts)});
+         fmt::format("{} of the model's file is not counted: the language model is, in the job's precision", parts)});
   const auto extra = static_cast<double>(draft.problem.model.extra_parameters);
   if (extra < 1e-3 * static_cast<double>(model_parameters(draft.problem.model).total)) return;
   draft.problem.notes.push_back(

@@ -258,7 +258,8 @@ TEST_CASE("a config.json that describes more than a language model is read as on
   const std::string plain =
       R"("model_type": "qwen2", "hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 8,
          "num_key_value_heads": 8, "intermediate_size": 4096, "vocab_size": 32000)";
-  folder.write("plain.json", "{" + plain + ", \"quantization_config\": {\"bits\": 4}}");
+  folder.write("plain.json", "{" + plain + "}");
+  folder.write("stored.json", "{" + plain + ", \"quantization_config\": {\"bits\": 4}}");
   folder.write("seeing.json", "{" + plain + ", \"vision_config\": {\"depth\": 32}, \"audio_config\": {\"layers\": 2}}");
   for (const std::string command : {"", "estimate"}) {
     const auto answer = [&](const char* file) {
@@ -268,6 +269,7 @@ TEST_CASE("a config.json that describes more than a language model is read as on
       return ran.out + ran.err;
     };
     CHECK(answer("seeing.json").find("vision_config") != std::string::npos);
+    CHECK(answer("stored.json").find("quantization_config") != std::string::npos);
     CHECK(answer("plain.json").find("_config") == std::string::npos);
   }
   folder.write("config.json", "{" + plain + ", \"vision_config\": {\"depth\": 32}}");
