@@ -187,14 +187,8 @@ bool take_pools(Reading& reading, const Word& word, const StoreOptions& store) {
 bool take_counted(Reading& reading, const char* key, const Word& word, const StoreOptions& store) {
   const bool file = !word.place.file.empty();
   std::optional<Error> error = machines_or_gpus(key, word.text, store, file);
-  // Numbers of four digits are names, as 4080 is.
-  if (const auto number = read_count("--gpus", word.text, 1, 999); number && key != std::string_view("gpus"))
-    error =
-        Error{"bad_value",
-              fmt::format("`--{}` is a kind, and `{}` a number", key, yaml::printable(word.text)),
-              {},
-              {reading.asked.find("gpus") == nullptr ? fmt::format("write `{} {}`", file ? "gpus:" : "--gpus", *number)
-                                                     : "`plan list gpus` and `plan list clusters` name them"}};
+  if (!error && key != std::string_view("gpus"))
+    error = number_for_kind(key, word.text, reading.asked.find("gpus") != nullptr, file);
   if (const auto kinds = error ? std::nullopt : several_kinds(word.text, store))
     error = refused_kinds(key, word.text, *kinds, file);
   if (error) {

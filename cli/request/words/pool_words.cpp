@@ -198,6 +198,16 @@ Result<PooledCluster> read_pools(std::string_view text, const StoreOptions& stor
   return words;
 }
 
+std::optional<Error> number_for_kind(std::string_view key, std::string_view text, bool counted, bool file) {
+  const auto number = read_count("--gpus", text, 1, 999);
+  if (!number) return std::nullopt;
+  return Error{"bad_value",
+               fmt::format("`--{}` is a kind, and `{}` a number", key, yaml::printable(text)),
+               {},
+               {counted ? "`plan list gpus` and `plan list clusters` name them"
+                        : fmt::format("write `{} {}`", file ? "gpus:" : "--gpus", *number)}};
+}
+
 Result<std::vector<Fixed>> read_pool_layouts(std::string_view text) {
   std::vector<Fixed> all;
   Errors errors;
