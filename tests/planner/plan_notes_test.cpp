@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "free_problem.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/choice/advice.hpp"
 #include "planner/choice/choice.hpp"
@@ -50,8 +51,6 @@ std::vector<double> numbers_of(const std::string& text) {
   }
   return out;
 }
-
-Seconds fastest(const SearchResult& result) { return result.ranking.best().front().score.step_time; }
 
 }  // namespace
 

@@ -1,5 +1,4 @@
-// Names of checkpoints that people type: each finds its model or is refused by
-// the part that is not modelled.
+// Names of checkpoints that people type: each finds its model or is refused by the part that is not modelled.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -313,10 +312,9 @@ TEST_CASE("what shapes layers in one family is read or named in every other") {
       edited[key] = {{"not", "a value"}};
       const auto model = plan::read_config_json(edited.dump(), "config.json");
       REQUIRE_FALSE(model.has_value());
-      bool named = false;
-      for (const plan::Error& error : model.error())
-        named = named || error.message.find("`" + std::string(key) + "`") != std::string::npos;
-      CHECK(named);
+      CHECK(std::ranges::any_of(model.error(), [&](const plan::Error& error) {
+        return error.message.find("`" + std::string(key) + "`") != std::string::npos;
+      }));
     }
   }
   CHECK(families >= 45);
@@ -324,9 +322,8 @@ TEST_CASE("what shapes layers in one family is read or named in every other") {
 
 TEST_CASE("a key that says nothing is no reason to refuse") {
   const std::string llama =
-      "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": "
-      "128, \"num_hidden_layers\": 2, "
-      "\"num_attention_heads\": 4, \"vocab_size\": 100";
+      R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, )"
+      R"("num_attention_heads": 4, "vocab_size": 100)";
   for (const char* more : {"\"num_experts\": 0", "\"use_cla\": false", "\"sparse_config\": null",
                            "\"mlp_only_layers\": []", "\"attn_type_list\": [0, 0]", "\"rope_theta\": 10000",
                            "\"block_types\": [\"attention\", \"full_attention\", 0]"})
@@ -359,8 +356,7 @@ TEST_CASE("the name of a family, in any version, is answered with its models") {
     const std::string help = found.error().front().help.front();
     CAPTURE(help);
     CHECK((help.starts_with("with `") || help.starts_with("models of its family")));
-    std::string family(word);
-    family = family.substr(0, family.find_first_of("-0123456789"));
+    std::string family = std::string(word).substr(0, std::string_view(word).find_first_of("-0123456789"));
     for (char& c : family) c = static_cast<char>(std::tolower(c));
     CHECK(help.find(family, help.find("name:")) != std::string::npos);
   }
