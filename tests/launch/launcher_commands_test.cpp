@@ -168,12 +168,10 @@ TEST_CASE("a flag that its launcher does not have is told, and one of its own or
         "python -m torch.distributed.run --nproc-per-nodes 8", "accelerate launch --num_proceses 8",
         "accelerate launch --num_processes 8 --num_machine_s 1", "deepspeed --num_gpu_s 8", "deepspeed --num_ndoes 1"})
     CHECK_MESSAGE(told(slip), slip);
-  for (const char* own :
-       {"torchrun --nproc_per_node 8", "torchrun --nproc-per-node 8", "torchrun --nproc_per_nod 8",
-        "torchrun --nnodes=1 "
-        "--rdzv-backend c10d --standalone",
-        "accelerate launch --num_processes 8", "deepspeed --num_gpus 8",
-        "accelerate launch --multi_gpu --num_machines 1", "deepspeed --num_nodes 1 --master_port 29500"})
+  for (const char* own : {"torchrun --nproc_per_node 8", "torchrun --nproc-per-node 8", "torchrun --nproc_per_nod 8",
+                          "torchrun --nnodes=1 --rdzv-backend c10d --standalone", "accelerate launch --num_processes 8",
+                          "deepspeed --num_gpus 8", "accelerate launch --multi_gpu --num_machines 1",
+                          "deepspeed --num_nodes 1 --master_port 29500"})
     CHECK_MESSAGE(!told(own), own);
 }
 
