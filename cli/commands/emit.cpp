@@ -141,8 +141,8 @@ Result<Problem> problem_for(const Args& args, std::string_view format) {
   if (problem) settle(format, *problem);
   if (!problem || args.from.empty()) return problem;
   if (problem->framework != framework) {
+    problem->training.stack = stack_under(*problem, framework_row(framework), problem->cluster.gpu);
     problem->framework = framework, problem->built = false;
-    problem->training.stack = stack_on(framework_row(framework), problem->cluster.gpu);
   }
   if (Errors errors = unsupported_hardware(*problem); !errors.empty()) return fail(std::move(errors));
   if (!args.megatron_version) return problem;

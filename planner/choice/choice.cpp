@@ -20,7 +20,7 @@ namespace {
 Problem under(const Problem& problem, const FrameworkRow& row) {
   Problem own = problem;
   own.framework = row.framework;
-  if (row.framework != problem.framework) own.training.stack = stack_on(row, problem.cluster.gpu);
+  if (row.framework != problem.framework) own.training.stack = stack_under(problem, row, problem.cluster.gpu);
   return own;
 }
 
@@ -55,7 +55,7 @@ namespace {
 /// already it has to be faster by more than plainness is worth, which is known soonest.
 void ask_others(RunnableSearch& found, const Problem& problem, const Extent& extent, Searches& searches) {
   const bool answered = certain(found.result);
-  if (problem.framework != Framework::Any || (answered && problem.objective != Objective::StepTime)) return;
+  if (problem.framework != Framework::Any || (answered && problem.objective == Objective::Memory)) return;
   Extent asked = extent, quick = extent;
   asked.if_any = quick.if_any = quick.best_alone = true;
   if (answered) quick.slowest = std::min(extent.slowest, fastest_step(found) / (1 + kPriceOfPlainness));
@@ -165,7 +165,7 @@ Seconds fastest_step(const RunnableSearch& found) { return found.result.ranking.
 bool cramped(const RunnableSearch& found, double mfu) {
   constexpr double kRoomy = 0.5;  // of the memory
   const Problem& problem = found.problem;
-  if (!certain(found.result) || problem.objective != Objective::StepTime) return false;
+  if (!certain(found.result) || problem.objective == Objective::Memory) return false;
   const Candidate& best = found.result.ranking.best().front();
   return best.score.peak > kRoomy * RealBytes(problem.cluster.gpu.memory) &&
          estimate(problem, best).mfu.model_causal < mfu;

@@ -40,10 +40,10 @@ inline constexpr double kHardlyBusy = 0.2;
 [[nodiscard]] bool cramped(const RunnableSearch& found, double mfu);
 
 /// Searches. Each of the frameworks whose software the figures are not of is asked with its own, and the fastest answer
-/// counts if it is faster by more than kPriceOfPlainness, or if those run no layout that fits for certain; last comes
-/// what nothing runs. What leaves states or activations to the hosts counts where nothing
-/// else fits for certain, or all else fills the memory, starves the GPUs and takes twice as long. `extent` is of each
-/// search.
+/// counts if it is faster by more than kPriceOfPlainness, or if those run no layout that fits for certain; where the
+/// least memory is wanted, the last case alone. Last comes what nothing runs. What leaves states or activations to the
+/// hosts counts where nothing else fits for certain, or all else fills the memory, starves the GPUs and takes twice as
+/// long. `extent` is of each search.
 [[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent = {});
 /// The same among other searches of the job.
 [[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searches& searches);

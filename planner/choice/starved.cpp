@@ -90,7 +90,7 @@ std::vector<ChangedJob> freed_framework(const Problem& problem) {
   if (!named(problem.framework)) return {};
   ChangedJob change{"--framework any", problem};
   change.problem.framework = Framework::Any;
-  change.problem.training.stack = stack_on(framework_row(Framework::Any), problem.cluster.gpu);
+  change.problem.training.stack = stack_under(problem, framework_row(Framework::Any), problem.cluster.gpu);
   return {std::move(change)};
 }
 

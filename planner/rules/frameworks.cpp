@@ -48,11 +48,37 @@ bool sends_once_a_node(const Gpu& gpu) {
          gpu.architecture == Architecture::RtxBlackwell;
 }
 
+namespace {
+
+bool states(const Problem& problem, std::string_view key) {
+  return std::any_of(problem.inputs.begin(), problem.inputs.end(), [&](const Input& i) { return i.key == key; });
+}
+
+bool states_release(const Problem& problem) {
+  return states(problem, "release") || states(problem, "megatron_version");
+}
+
+}  // namespace
+
+Stack stack_under(const Problem& problem, const FrameworkRow& row, const Gpu& gpu) {
+  const Stack& own = problem.training.stack;
+  Stack stack = stack_on(row, gpu);
+  if (states_release(problem) && has_image(row)) stack = own;  // what that release does, not the newest
+  stack.routing_imbalance = own.routing_imbalance;             // of the model's routers, whoever runs them
+  if (row.graphs_of_parts) stack.cuda_graphs = own.cuda_graphs, stack.graph_scopes = own.graph_scopes;
+  if (row.dispatches && states(problem, "dispatcher")) stack.dedup_dispatch = own.dedup_dispatch;
+  if (states(problem, "overlap"))
+    for (const OverlapPart& part : kOverlapParts)
+      if ((row.overlaps & part.bit) != 0) stack.*part.on = own.*part.on;
+  stack.dedup_dispatch &= sends_once_a_node(gpu);
+  stack.flash_attention &= fuses_attention(stack, gpu);
+  return stack;
+}
+
 bool drops_stated(const Problem& problem, const FrameworkRow& row) {
-  const auto stated = [&](std::string_view key) {
-    return std::any_of(problem.inputs.begin(), problem.inputs.end(), [&](const Input& i) { return i.key == key; });
-  };
+  const auto stated = [&](std::string_view key) { return states(problem, key); };
   const Stack& stack = problem.training.stack;
+  if (states_release(problem) && !has_image(row)) return true;
   if ((stack.cuda_graphs || stack.graph_scopes != 0) && !row.graphs_of_parts) return true;
   if (problem.training.offload.activations() && !row.offloads_activations) return true;
   // Every stack overlaps and dispatches in one way or another, so that these ask for the framework only where a word

@@ -61,6 +61,9 @@ struct FrameworkRow {
 /// A framework's software on these GPUs. What sends a token once to each node (DeepEP, HybridEP) runs on NVIDIA's
 /// Hopper and Blackwell alone (Megatron core, transformer/moe/README.md).
 [[nodiscard]] Stack stack_on(const FrameworkRow& row, const Gpu& gpu);
+/// The same under what the problem states: its routing, and the words for graphs, messages and dispatch that the
+/// framework has, too.
+[[nodiscard]] Stack stack_under(const Problem& problem, const FrameworkRow& row, const Gpu& gpu);
 /// Has the software a fused attention there? TransformerEngine's kernels, flash-attention's and cuDNN's, start at
 /// compute capability 8.0 (attention/dot_product_attention/utils.py, get_attention_backend); PyTorch's has one below.
 [[nodiscard]] bool fuses_attention(const Stack& stack, const Gpu& gpu);

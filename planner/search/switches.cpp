@@ -45,9 +45,9 @@ ChangedJob under(const FrameworkRow& row, const Problem& problem, const std::str
   if (problem.framework == row.framework) return change;
   change.flag = framework_flag(row) + " " + words;
   change.problem.framework = row.framework;
-  Stack& stack = change.problem.training.stack;
   const Gpu& gpu = problem.cluster.gpu;
-  if (stack == stack_on(framework_row(problem.framework), gpu)) stack = stack_on(row, gpu);
+  if (problem.training.stack == stack_under(problem, framework_row(problem.framework), gpu))
+    change.problem.training.stack = stack_under(problem, row, gpu);
   return change;
 }
 
@@ -87,8 +87,8 @@ std::vector<ChangedJob> other_gpus(const Problem& problem) {
     ChangedJob change{"--gpu " + cluster.gpu.name, problem};
     change.problem.cluster = with_stated_hosts(cluster, problem);
     const FrameworkRow& row = framework_row(problem.framework);
-    if (problem.training.stack == stack_on(row, problem.cluster.gpu))
-      change.problem.training.stack = stack_on(row, cluster.gpu);
+    if (problem.training.stack == stack_under(problem, row, problem.cluster.gpu))
+      change.problem.training.stack = stack_under(problem, row, cluster.gpu);
     if (unsupported_hardware(change.problem).empty()) changes.push_back(std::move(change));
   }
   return changes;

@@ -160,3 +160,36 @@ TEST_CASE("no framework alone is faster than any of them by more than plainness 
   CHECK(others >= oracle::at_least(5));
   MESSAGE(answered << " answered, " << others << " by another framework than Megatron, " << ours << " hardly slower");
 }
+
+TEST_CASE("what a job states of its software holds under whichever framework answers") {
+  std::mt19937 random(20261130);
+  int others = 0, released = 0;
+  for (int i = 0; i < oracle::rounds(150); ++i) {
+    Problem problem = oracle::random_problem(random, 16);
+    problem.fixed = {}, problem.top = 1, problem.pareto = false;
+    problem.objective = i % 2 == 0 ? Objective::StepTime : Objective::Cost;
+    problem.framework = Framework::Any;
+    problem.cluster.gpu.memory = round_bytes((1 + static_cast<double>(random() % 30)) * kGiB);
+    problem.training.stack.routing_imbalance = 1 + static_cast<double>(random() % 5) / 4;
+    if (i % 5 == 0) problem.inputs.push_back({"release", "26.04", Origin::Flag});
+    const RunnableSearch found = find_runnable(problem);
+    if (!answers_for_certain(found.result) || found.nothing_runs) continue;
+    CAPTURE(i);
+    CHECK(found.problem.training.stack.routing_imbalance == problem.training.stack.routing_imbalance);
+    if (found.problem.framework == Framework::Any) {
+      released += i % 5 == 0;
+      continue;
+    }
+    CHECK(i % 5 != 0);  // no other framework has releases by month
+    Problem own = found.problem;
+    own.free_switches = problem.free_switches, own.switched = problem.switched;
+    own.training.stack = stack_on(framework_row(own.framework), problem.cluster.gpu);
+    own.training.stack.routing_imbalance = problem.training.stack.routing_imbalance;
+    const RunnableSearch alone = find_runnable(own);
+    REQUIRE(answers_for_certain(alone.result));
+    CHECK(fastest_step(alone) == fastest_step(found));
+    ++others;
+  }
+  CHECK(others >= oracle::at_least(4));
+  CHECK(released >= oracle::at_least(4));
+}
