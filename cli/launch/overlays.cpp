@@ -148,8 +148,11 @@ void take_stated(const ShellCommand& command, const std::string& script, LaunchS
     const std::size_t equals = word.text.find('='), first = word.text.find_first_not_of("+-");
     if (equals == std::string::npos || first > equals) continue;
     const std::string key = word.text.substr(first, equals - first);
-    const bool stated = key.find('.') != std::string::npos && keys->find(key) != keys->end();
-    if (!stated || is_open(std::string_view(word.text).substr(equals))) continue;
+    const auto stated = key.find('.') == std::string::npos ? keys->end() : keys->find(key);
+    if (stated == keys->end() || is_open(std::string_view(word.text).substr(equals))) continue;
+    // `batch=[1,2]` over one number starts several trainings, or none.
+    const std::vector<std::string>& held = stated->second.values;
+    if (held.size() == 1 && to_integer(held.front()) && listed(word.text.substr(equals + 1)).size() > 1) continue;
     file.overlays.push_back({key, word.text.substr(equals + 1), {script, word.line, 1, 1, {}}});
     taken.insert(i);
   }

@@ -45,7 +45,7 @@ Truth Follower::follow(const std::vector<Token>& tokens) {
       (tokens[at].redirection == Redirection::None ? words : redirections_).push_back(tokens[at]);
     }
     if (!affords(work, at < tokens.size() ? tokens[at].line : 0)) break;
-    const std::string op = at < tokens.size() ? tokens[at].raw.chars : "";
+    std::string op = at < tokens.size() ? tokens[at].raw.chars : "";
     if (function_starts(words, op, tokens, at)) continue;
     if (at < tokens.size()) ++at;
     if (!pipeline.open)
@@ -61,16 +61,15 @@ Truth Follower::follow(const std::vector<Token>& tokens) {
       const std::string first = words.front().raw.chars;
       // Behind a branch that ran, the next one says nothing of what has come out, and neither does the end of them.
       const bool runs = active() && first != "else" && first != "elif", closes = first == "}";
-      const bool ends_branch = ((first == "fi" && in(Block::Kind::If)) || (first == "esac" && in(Block::Kind::Case))) &&
-                               blocks_.back().taken;
-      const bool denied = closes && in(Block::Kind::Group) && blocks_.back().outer && blocks_.back().denied;
+      const bool ends = ends_block(first), keeps = ends && keeps_last(blocks_.back());
+      const bool denied = ends && blocks_.back().outer && blocks_.back().denied;
       const std::size_t behind = at;
       Truth now = statement(words, tokens, at, pipeline.skips);
-      if (at != behind) pipeline.open = false;  // a loop begins its next turn
+      if (at != behind) pipeline.open = false, op.clear();  // a loop begins its next turn: what is behind it waits
       if (piped && !pipeline.open && pipeline.denied) now = negated(now);
-      if (!pipeline.skips && !closes && !ends_branch && (runs || active()))
-        last = now;  // a group that is left out leaves what was before it
-      if (closes) end_group(denied, pipeline, last, before);
+      if (!pipeline.skips && !closes && !keeps && (runs || active())) last = now;
+      if (closes) assumed_ = before;
+      if (denied && at == behind) deny(pipeline, last);
     }
     joined_ = op == "&&" || op == "||" ? op : "";
     if (joined_.empty() && !pipeline.open && !blocks_.empty() && blocks_.back().condition && ends_condition(tokens, at))
@@ -99,6 +98,17 @@ bool Follower::function_starts(const std::vector<Token>& words, const std::strin
   return true;
 }
 
+bool Follower::ends_block(std::string_view first) const {
+  return (first == "}" && in(Block::Kind::Group)) || (first == "fi" && in(Block::Kind::If)) ||
+         (first == "esac" && in(Block::Kind::Case)) || (first == "done" && in(Block::Kind::Loop));
+}
+
+bool Follower::keeps_last(const Block& block) {
+  if (block.kind == Block::Kind::Group || !block.outer) return true;  // one that is left out leaves what was before it
+  if (block.kind == Block::Kind::Loop) return block.active && !block.asks;
+  return block.taken;
+}
+
 Truth Follower::statement(std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t& at, bool skip) {
   bool negate = false;
   std::size_t keywords = 0;
@@ -119,8 +129,11 @@ Truth Follower::statement(std::vector<Token>& words, const std::vector<Token>& t
     negate ^= word == "!";
   }
   words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(keywords));
+  const std::size_t outer = blocks_.size();
   const Truth value = words.empty() ? Truth::Yes : plain_statement(words, tokens, at, skip);
-  return negate ? negated(value) : value;
+  if (blocks_.size() <= outer) return negate ? negated(value) : value;
+  blocks_[outer].denied |= negate;  // `! if`: what the whole of it comes to is denied
+  return value;
 }
 
 Truth Follower::plain_statement(std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t& at,
@@ -147,7 +160,7 @@ Truth Follower::plain_statement(std::vector<Token>& words, const std::vector<Tok
   }
   if (first == "select") {
     if (active() && !skip) note(line, "a `select` loop is not followed");
-    blocks_.push_back({.kind = Block::Kind::Loop, .outer = active(), .active = false});
+    blocks_.push_back({.kind = Block::Kind::Loop, .outer = active() && !skip, .active = false});
     return Truth::Unknown;
   }
   if (first == "case") return start_case(words, tokens, at, skip);
@@ -160,11 +173,10 @@ Truth Follower::close_block() {
   return Truth::Yes;
 }
 
-void Follower::end_group(bool denied, Pipeline& pipeline, Truth& last, const std::string& before) {
-  assumed_ = before;
-  if (denied && pipeline.open)
+void Follower::deny(Pipeline& pipeline, Truth& last) {
+  if (pipeline.open)
     pipeline.denied = true;
-  else if (denied)
+  else
     last = negated(last);
 }
 
@@ -224,7 +236,7 @@ bool Follower::counted(const Token& token, Block& block) {
 }
 
 Truth Follower::start_for(std::vector<Token>& words, const std::vector<Token>&, std::size_t at, bool skip) {
-  Block block{.kind = Block::Kind::Loop, .outer = active(), .active = false};
+  Block block{.kind = Block::Kind::Loop, .outer = active() && !skip, .active = false};
   if (active() && !skip) {
     if (words.size() > 2 && words[2].raw.chars == "in") {
       block.name = words[1].raw.chars;
@@ -274,7 +286,7 @@ Truth Follower::start_while(std::vector<Token>& words, const std::vector<Token>&
   const std::string head = words.front().raw.chars;
   const int line = words.front().line;
   const std::optional<std::string> before = std::exchange(again_, std::nullopt);
-  Block block{.kind = Block::Kind::Loop, .outer = active(), .active = active() && !skip};
+  Block block{.kind = Block::Kind::Loop, .outer = active() && !skip, .active = active() && !skip};
   block.asks = true, block.until = head == "until", block.body = statement_at_;
   while (tokens[block.body].raw.chars != head) ++block.body;
   words.erase(words.begin());

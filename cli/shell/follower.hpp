@@ -33,7 +33,7 @@ struct Block {
   bool asks = false;           ///< a `while` or an `until`, whose condition decides before every turn
   bool until = false;
   bool condition = false;  ///< if, while: what is followed is its condition
-  bool denied = false;     ///< a group with `!` before it
+  bool denied = false;     ///< `!` stands before it
   bool continues = false;  ///< `continue` has left out the rest of the turn
   std::string asked{};     ///< while: what the condition was made of in this turn
 };
@@ -44,7 +44,7 @@ struct Pipeline {
   bool skips = false;   ///< `&&` or `||` before it leaves it out
   bool denied = false;  ///< `!` before it
 };
-/// Whether `!` stands before the first command of the words, behind keywords; one before a group is the group's.
+/// Whether `!` stands before the first command of the words, behind keywords; one before a block is the block's.
 [[nodiscard]] bool denies(const std::vector<Token>& words);
 
 /// Shared, since a body may redefine its own function while it runs.
@@ -86,9 +86,13 @@ class Follower {
 
   Truth close_block();
 
-  /// A brace has closed a group, `denied` with `!` before it, with a pipeline behind it or none: what the group came
-  /// to.
-  void end_group(bool denied, Pipeline& pipeline, Truth& last, const std::string& before);
+  /// Whether the word closes the innermost block.
+  [[nodiscard]] bool ends_block(std::string_view first) const;
+  /// Whether a block that ends comes to what its last statement came to.
+  [[nodiscard]] static bool keeps_last(const Block& block);
+
+  /// A block with `!` before it has ended, with a pipeline behind it or none.
+  static void deny(Pipeline& pipeline, Truth& last);
 
   /// The words behind `if` and `elif`, which may open a group.
   Truth condition(std::vector<Token>& words, const std::vector<Token>& tokens, std::size_t& at);

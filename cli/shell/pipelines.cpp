@@ -152,14 +152,18 @@ Truth Follower::searched(const std::vector<Text>& words) const {
 }
 
 bool denies(const std::vector<Token>& words) {
-  constexpr std::string_view kBefore[] = {"if", "elif", "while", "until", "then", "do", "else", "{", "time"};
+  constexpr std::string_view kBefore[] = {"elif", "then", "do", "else", "time"};
+  constexpr std::string_view kOpens[] = {"{", "if", "while", "until", "case", "for", "select"};
+  const auto among = [](std::string_view word, const auto& all) {
+    return std::find(std::begin(all), std::end(all), word) != std::end(all);
+  };
   bool out = false;
   for (const Token& word : words) {
     if (word.raw.chars == "!")
       out = !out;
-    else if (word.raw.chars == "{")
+    else if (among(word.raw.chars, kOpens))
       out = false;
-    else if (std::find(std::begin(kBefore), std::end(kBefore), word.raw.chars) == std::end(kBefore))
+    else if (!among(word.raw.chars, kBefore))
       break;
   }
   return out;

@@ -84,7 +84,7 @@ class Lexer {
     word_ = {};
   }
   bool starts_command() const {
-    constexpr std::string_view kBefore[] = {"do", "then", "else", "{", "!"};
+    constexpr std::string_view kBefore[] = {"if", "elif", "while", "until", "do", "then", "else", "{", "!"};
     return tokens_.empty() || !tokens_.back().word ||
            std::find(std::begin(kBefore), std::end(kBefore), tokens_.back().raw.chars) != std::end(kBefore);
   }

@@ -105,6 +105,33 @@ TEST_CASE("preferences are two sequences each, where NeMo-RL trains on them") {
     }
 }
 
+TEST_CASE("degrees of sections that are off say nothing, and those of models beside the trained one are named") {
+  const std::string plain = config({.nodes = 2}, true);
+  const LaunchJob whole = job_of("rl.yaml", plain);
+  const std::string degree = "context_parallel_size: 2\n";
+  const std::string off = replaced(plain, "tensor_parallel_size: 1\n    context_parallel_size: 1\n",
+                                   "tensor_parallel_size: 8\n    " + degree);
+  for (const std::string& text :
+       {off, replaced(off, "  generation:", "  dtensor_v2_cfg:\n    enabled: false\n    " + degree + "  generation:"),
+        plain + "lab:\n  enable: false\n  " + degree, plain + "lab:\n  enabled: false\n  inner:\n    " + degree}) {
+    CAPTURE(text);
+    const LaunchJob job = job_of("rl.yaml", text);
+    CHECK(job.fixed.cp == whole.fixed.cp);
+    CHECK(job.unused.size() == whole.unused.size());
+  }
+  for (const char* section : {"teacher:\n  megatron_cfg:\n    ", "value:\n  megatron_cfg:\n    ", "run:\n  ",
+                              "export:\n  ", "inference:\n  ", "checkpoint:\n  convert:\n    "}) {
+    CAPTURE(std::string(section));
+    const LaunchJob job = job_of("rl.yaml", plain + section + degree);
+    CHECK(job.fixed.cp == whole.fixed.cp);
+    CHECK(names(job.unused, "context_parallel_size`"));
+  }
+  for (const char* section : {"lab:\n  ", "lab:\n  enabled: true\n  ", "lab:\n  run:\n    "}) {
+    CAPTURE(std::string(section));
+    CHECK(error_of("rl.yaml", plain + section + degree) == "degree_not_read");
+  }
+}
+
 TEST_CASE("models beside the trained one are named") {
   const std::string plain = config({}, true);
   CHECK_FALSE(names(job_of("rl.yaml", plain).unused, "beside the trained"));

@@ -74,6 +74,35 @@ TEST_CASE("words of a program that nobody knows lie over the keys that its file 
   }
 }
 
+TEST_CASE("of several commands over one file the one that starts a training counts, and a note names the others") {
+  const std::string text =
+      "model:\n  num_layers: 32\n  hidden_size: 4096\n  num_attention_heads: 32\n  ffn_hidden_size: 11008\n"
+      "  seq_length: 4096\n  vocab_size: 32000\n  tensor_model_parallel_size: 2\ntrain:\n  micro_batch_size: 1\n"
+      "  global_batch_size: 64\n";
+  const std::string kBatch = " --config run.yaml train.global_batch_size=";
+  const auto run = [&](const std::string& commands) { return started("run.yaml", text, commands); };
+  const std::string kTrains = "srun python train.py" + kBatch + "128";
+  for (const std::string& commands :
+       {"python prep.py" + kBatch + "32\n" + kTrains, kTrains + "\npython prep.py" + kBatch + "32",
+        kTrains + "\nsrun python train.py" + kBatch + "32"}) {
+    CAPTURE(commands);
+    const LaunchJob job = run(commands);
+    CHECK(job.training->global_batch == 128);
+    CHECK(names(job.unused, "with `train.global_batch_size=32`, is left out"));
+  }
+  const LaunchJob loop = run("for g in 32 128; do srun python train.py" + kBatch + "$g; done");
+  CHECK(loop.training->global_batch == 32);
+  CHECK(names(loop.unused, "with `train.global_batch_size=128`, is left out"));
+  CHECK(
+      names(run(kTrains + "\nsrun python train.py --config run.yaml").unused, "without `train.global_batch_size=128`"));
+  const LaunchJob same = run(kTrains + "\n" + kTrains);
+  CHECK(same.training->global_batch == 128);
+  CHECK_FALSE(names(same.unused, "is left out"));
+  const LaunchJob list = run("srun python train.py" + kBatch + "[1,2]");
+  CHECK(list.training->global_batch == 64);
+  CHECK(names(list.unused, "train.global_batch_size=[1,2]"));
+}
+
 TEST_CASE("torchtitan's flags lie over the file of --job.config_file") {
   const auto run = [](const std::string& flags) {
     return started("run.toml", kTitan,

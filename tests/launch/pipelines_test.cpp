@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <string>
+#include <utility>
 
 #include "cli/shell/shell.hpp"
 
@@ -65,6 +66,38 @@ TEST_CASE("a pipeline comes to what its last command comes to") {
       CHECK(told(start + fmt::format(fmt::runtime(form), condition) + "\nrun $TP").notes.find("grep") !=
             std::string::npos);
     }
+  }
+}
+
+TEST_CASE("a block comes to what its last statement came to, and `!` before it denies the whole") {
+  const std::pair<const char*, const char*> kEnds[] = {
+      {"if case a in a) false;; esac; then TP=1; fi", "4"},
+      {"if case a in a) true;; esac; then TP=1; fi", "1"},
+      {"if false; then TP=2; elif case a in a) true;; esac; then TP=1; fi", "1"},
+      {"if ! case a in a) true;; esac; then TP=1; fi", "4"},
+      {"f() { for i in 1 2; do [ $i = 1 ]; done; }; if f; then TP=1; fi", "4"},
+      {"f() { for i in 1 2; do [ $i = 2 ]; done; }; if f; then TP=1; fi", "1"},
+      {"f() { for i in 1 2; do false; break; done; }; if f; then TP=1; fi", "1"},
+      {"f() { for i in; do false; done; }; if f; then TP=1; fi", "1"},
+      {"for i in 1 2; do [ $i = 1 ]; done || TP=1", "1"},
+      {"! for i in 1 2; do [ $i = 1 ]; done || TP=1", "4"},
+      {"! case a in a) true;; esac || TP=1", "1"},
+      {"! case a in a) false;; esac || TP=1", "4"},
+      {"! case a in b) true;; esac || TP=1", "1"},
+      {"! if true; then true; fi || TP=1", "1"},
+      {"! if true; then false; fi || TP=1", "4"},
+      {"! if false; then false; fi || TP=1", "1"},
+      {"if ! if true; then true; fi; then TP=1; fi", "4"},
+      {"! if ! true; then true; else false; fi || TP=1", "4"},
+      {"false && if true; then true; fi || TP=1", "1"},
+      {"false && case a in a) true;; esac || TP=1", "1"},
+      {"false && for i in 1; do true; done || TP=1", "1"},
+      {"true || ! if true; then true; fi && TP=1", "1"},
+      {"! if true; then true; fi | true && TP=1", "4"},
+  };
+  for (const auto& row : kEnds) {
+    CAPTURE(std::string(row.first));
+    CHECK(told(fmt::format("TP=4\n{}\nrun $TP", row.first)).words == fmt::format("run;{};", row.second));
   }
 }
 

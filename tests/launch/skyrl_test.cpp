@@ -75,6 +75,10 @@ TEST_CASE("prompt and answer that SkyRL's command states together are the sequen
       CHECK(seq("") == whole);
       CHECK(seq(kAnswer + "256") == whole);
       CHECK(seq("trainer.max_prompt_length=2048 " + kAnswer + "4096") == 2048 + 4096);
+      const LaunchJob both =  // a whole that its parts do not come to is told
+          job_of("run.sh", skyrl_script(engine + kWhole + std::to_string(whole) + " trainer.max_prompt_length=2048 " +
+                                        kAnswer + "4096"));
+      CHECK(names(both.unused, "max_seq_len") == (whole != 2048 + 4096));
     }
 }
 

@@ -64,4 +64,32 @@ TEST_CASE("what Megatron's engine trains at once is packed, of a GPU or of all, 
   CHECK_FALSE(Files().read("z.sh", verl_script("verl.trainer.main_ppo", kLayout + kAll + "0")));
 }
 
+TEST_CASE("verl's job on Megatron needs no degree, and a batch of all ranks that leaves none is refused by its name") {
+  const std::string actor = "actor_rollout_ref.actor.", kAll = actor + "ppo_micro_batch_size=";
+  const std::string kEngine = actor + "strategy=megatron ";
+  const auto script = [&](const std::string& more) { return verl_script("verl.trainer.main_ppo", kEngine + more); };
+  for (const auto& row : {std::pair{std::string(), 1}, std::pair{kAll + "16", 1}, std::pair{kAll + "64", 4},
+                          std::pair{actor + "use_dynamic_bsz=True", 4}}) {
+    CAPTURE(row.first);
+    const LaunchJob job = job_of("p.sh", script(row.first));
+    CHECK(job.gpus == 16);
+    CHECK(job.fixed.micro_batch == row.second);
+    CHECK(job.training->seq == 4096);
+    CHECK(job.training->global_batch == 512);
+  }
+  for (const int all : {0, 1}) {
+    const std::string text = script(actor + "megatron.tensor_model_parallel_size=8 " + kAll + std::to_string(all));
+    const Result<LaunchJob> job = Files().read("p.sh", text);
+    REQUIRE_FALSE(job.has_value());
+    CHECK(job.error().size() == 1);
+    const std::string& message = job.error().front().message;
+    CAPTURE(message);
+    CHECK(message.find(fmt::format("ppo_micro_batch_size` is {}, which verl divides by 2 data ranks", all)) !=
+          std::string::npos);
+  }
+  const Result<LaunchJob> three =
+      Files().read("p.sh", script(actor + "megatron.tensor_model_parallel_size=3 " + kAll + "4"));
+  if (!three) CHECK(three.error().front().message.find("micro") == std::string::npos);
+}
+
 }  // namespace plan

@@ -154,29 +154,58 @@ void verl_models_beside(const StatedKeys& keys, MegatronArgs& args) {
     left_unused(keys, critic, args, verl::kDefaultCritic);
 }
 
+constexpr std::string_view kMicro = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu";
+constexpr std::string_view kMicroOfAll = "actor_rollout_ref.actor.ppo_micro_batch_size";
+constexpr std::string_view kPacked = "actor_rollout_ref.actor.use_dynamic_bsz";
+
+std::int64_t degree_of(const MegatronArgs& args, std::string_view flag) {
+  return std::max<std::int64_t>(1, args.integer(flag, 1));
+}
+
+/// The ranks that read micro-batches of their own; 0: not known, or the degrees do not divide the GPUs.
+std::int64_t data_ranks(const LaunchFacts& facts, const MegatronArgs& args) {
+  std::int64_t ranks = facts.gpus();
+  for (const char* flag : {"context-parallel-size", "tensor-model-parallel-size", "pipeline-model-parallel-size"}) {
+    if (ranks % degree_of(args, flag) != 0) return 0;
+    ranks /= degree_of(args, flag);
+  }
+  return ranks;
+}
+
 /// What verl's worker trains at once: packed by tokens, of one GPU, or of all data ranks together, whose number it
 /// divides (workers/megatron_workers.py, workers/actor/megatron_actor.py).
 void verl_micro_batch(const StatedKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
-  constexpr std::string_view kOwn = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu";
-  constexpr std::string_view kAll = "actor_rollout_ref.actor.ppo_micro_batch_size";
   constexpr std::string_view kTokens = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu";
   constexpr int kDefaultTokens = 16384;  // actor/actor.yaml
-  const auto degree = [&](std::string_view flag) { return std::max<std::int64_t>(1, args.integer(flag, 1)); };
-  const std::int64_t cp = degree("context-parallel-size");
-  const std::int64_t ranks =
-      facts.gpus() / cp / degree("tensor-model-parallel-size") / degree("pipeline-model-parallel-size");
+  const std::int64_t cp = degree_of(args, "context-parallel-size"), ranks = data_ranks(facts, args);
   const auto take = [&](std::int64_t number, std::string_view key) {
     args.given["micro-batch-size"] = {{fmt::format("{}", number)}, where_of(keys, key)};
   };
-  if (is_on(keys, "actor_rollout_ref.actor.use_dynamic_bsz"))
+  if (is_on(keys, kPacked))
     return take(verl::packed(number_or(keys, kTokens, kDefaultTokens) * cp, args.integer("seq-length", 0),
                              ranks > 0 ? args.integer("global-batch-size", 0) / ranks : 0),
-                states(keys, kTokens) ? kTokens : "actor_rollout_ref.actor.use_dynamic_bsz");
-  if (states_number(keys, kOwn)) return;
-  if (states_number(keys, kAll) && ranks > 0) return take(number_of(keys, kAll) / ranks, kAll);
+                states(keys, kTokens) ? kTokens : kPacked);
+  if (states_number(keys, kMicro)) return;
+  if (states_number(keys, kMicroOfAll) && facts.gpus() > 0) {
+    const std::int64_t each = number_of(keys, kMicroOfAll) / std::max<std::int64_t>(1, ranks);
+    if (ranks > 0 && each > 0) take(each, kMicroOfAll);
+    return;  // else the degrees, or the number itself, are refused
+  }
   args.unused.push_back({"not_counted", fmt::format("{}: verl stops where neither `{}` nor `use_dynamic_bsz` is "
                                                     "stated: micro-batches are counted as of one sequence",
-                                                    where_of(keys, "actor_rollout_ref.model.path"), kOwn)});
+                                                    where_of(keys, "actor_rollout_ref.model.path"), kMicro)});
+}
+
+std::optional<Error> verl_leaves_none(const StatedKeys& keys, const LaunchFacts& facts, const MegatronArgs& args) {
+  const std::int64_t ranks = data_ranks(facts, args);
+  const int all = number_of(keys, kMicroOfAll);
+  if (is_on(keys, kPacked) || states_number(keys, kMicro) || !states_number(keys, kMicroOfAll) || all >= ranks)
+    return std::nullopt;
+  return Error{"wrong_value",
+               fmt::format("{}: `{}` is {}, which verl divides by {} data ranks: none is left for each",
+                           where_of(keys, kMicroOfAll), kMicroOfAll, all, ranks),
+               {},
+               {fmt::format("state a multiple of {}, or `{}`", ranks, kMicro)}};
 }
 
 void derive_verl(const StatedKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {

@@ -55,6 +55,8 @@ struct Dialect {
   std::span<const CountedAs> counted{};         ///< reported where they have another value than is counted
   bool bridge = false;                          ///< Megatron-Bridge builds the model from its published configuration
   std::span<const std::string_view> numbers{};  ///< of the derived keys: those that are counted with
+  /// A number at which the tool stops, by the degrees beside it.
+  std::optional<Error> (*stops)(const StatedKeys&, const LaunchFacts&, const MegatronArgs&) = nullptr;
 };
 
 [[nodiscard]] const Dialect& bridge_dialect();
@@ -77,6 +79,9 @@ void tell_counted(const StatedKeys& keys, std::span<const CountedAs> rows, Megat
 /// Flags that no single key states: what a dialect's own words for batches, sequences and recomputation come to.
 void derive_bridge(const StatedKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 void derive_verl(const StatedKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
+/// Micro-batches of all data ranks that are fewer than these.
+[[nodiscard]] std::optional<Error> verl_leaves_none(const StatedKeys& keys, const LaunchFacts& facts,
+                                                    const MegatronArgs& args);
 void derive_nemo_rl(const StatedKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 void derive_skyrl(const StatedKeys& keys, const LaunchFacts& facts, MegatronArgs& args);
 void derive_swift(const StatedKeys& keys, const LaunchFacts& facts, MegatronArgs& args);

@@ -183,7 +183,8 @@ constexpr auto kSkyRlDerived = word_list([] {
   return "trainer.max_prompt_length generator.max_input_length generator.sampling_params.max_generate_length "
          "trainer.policy_mini_batch_size "
          "trainer.train_batch_size generator.n_samples_per_prompt trainer.policy.model.lora.rank "
-         "trainer.gradient_checkpointing trainer.micro_forward_batch_size_per_gpu trainer.strategy";
+         "trainer.gradient_checkpointing trainer.micro_forward_batch_size_per_gpu trainer.strategy "
+         "trainer.algorithm.max_seq_len";
 });
 // Of these, and of the other tools' below: what is counted with.
 constexpr std::string_view kVerlNumbers[] = {"data.max_prompt_length",
@@ -244,7 +245,8 @@ const Dialect& verl_dialect() {
                                derive_verl,
                                kVerlCounted,
                                false,
-                               kVerlNumbers};
+                               kVerlNumbers,
+                               verl_leaves_none};
   return dialect;
 }
 const Dialect& nemo_rl_dialect() {

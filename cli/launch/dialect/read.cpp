@@ -83,12 +83,13 @@ bool names_a_flag(std::string_view key) {
   return find_megatron_flag(with_dashes(dot == std::string_view::npos ? key : key.substr(dot + 1))) != nullptr;
 }
 
-/// Is a section, or one around it, `enabled: false`?
+/// Is a section, or one around it, `enabled: false` or `enable: false`?
 bool switched_off_section(const StatedKeys& keys, const std::string& section) {
   for (std::size_t dot = section.find('.'); dot != std::string::npos; dot = section.find('.', dot + 1))
-    if (const auto enabled = keys.find(section.substr(0, dot + 1) + "enabled");
-        enabled != keys.end() && is_false(enabled->second))
-      return true;
+    for (const char* word : {"enabled", "enable"})
+      if (const auto enabled = keys.find(section.substr(0, dot + 1) + word);
+          enabled != keys.end() && is_false(enabled->second))
+        return true;
   return false;
 }
 
@@ -123,16 +124,19 @@ bool told_as_counted(const std::string& key, const StatedValue& value, LaunchJob
   return true;
 }
 
-/// Whether a key has the name of one that the dialect reads in another section, where nothing states it.
+/// Whether a key has the name of one that the dialect reads in another section, where nothing states it. In a section
+/// that is off it says nothing, where the file has that other section.
 bool elsewhere(std::string_view key, std::span<const std::string_view> known, const StatedKeys& keys) {
   const auto last = [](std::string_view name) { return name.substr(section_of(name).size()); };
-  bool named = false;
+  bool named = false, beside = false;
   for (const std::string_view other : known) {
     if (last(other) != last(key)) continue;
     if (keys.find(other) != keys.end()) return false;
     named = true;
+    const auto stated = keys.lower_bound(section_of(other));
+    beside |= stated != keys.end() && stated->first.starts_with(section_of(other));
   }
-  return named;
+  return named && !(beside && switched_off_section(keys, std::string(section_of(key))));
 }
 
 /// Keys beside those of the table: a slip of one of them is a mistake, others are named in a note.
@@ -171,9 +175,15 @@ void judge_unread(const Dialect& dialect, const StatedKeys& keys, Errors& errors
         errors.push_back(degree_not_read(value.where, key, number));
       else
         weighty.add(key, value.where);
-    } else if (elsewhere(key, known, keys) && !off &&
-               states_degree(key, value.values.empty() ? "" : value.values.front())) {
-      errors.push_back(degree_not_read(value.where, key, value.values.front()));
+    } else if (elsewhere(key, known, keys) && !off) {
+      const std::string number = value.values.empty() ? "" : value.values.front();
+      const Degree degree = degree_in(key, number);
+      if (degree == Degree::OfTheJob)
+        errors.push_back(degree_not_read(value.where, key, number));
+      else if (degree == Degree::Beside)
+        weighty.add(key, value.where);
+      else if (inside)
+        unread += (unread.empty() ? "" : ", ") + key;
     } else if (inside) {
       unread += (unread.empty() ? "" : ", ") + key;
     }
@@ -264,16 +274,22 @@ void count_gpus(const Dialect& dialect, const StatedKeys& keys, const MegatronAr
   }
 }
 
+/// Whether keys say anything of a job. Where no single key states the length of a sequence, those that it is figured
+/// from do, too.
+bool states_a_job(const Dialect& dialect, const StatedKeys& keys) {
+  const auto stated = [&](std::string_view key) { return !key.empty() && keys.find(key) != keys.end(); };
+  return std::any_of(dialect.keys.begin(), dialect.keys.end(),
+                     [&](const DialectKey& row) { return stated(row.key); }) ||
+         (key_of(dialect, "seq-length").empty() && std::any_of(dialect.numbers.begin(), dialect.numbers.end(), stated));
+}
+
 }  // namespace
 
 Result<LaunchJob> dialect_job(const Dialect& dialect, const StatedKeys& stated, LaunchFacts facts) {
   const StatedKeys keys = without_nulls(stated);
   if (std::optional<Error> error = too_many("keys", keys.size(), keys.empty() ? "" : keys.begin()->second.where))
     return fail(std::move(*error));
-  const bool understood = std::any_of(dialect.keys.begin(), dialect.keys.end(), [&](const DialectKey& row) {
-    return !row.key.empty() && keys.find(row.key) != keys.end();
-  });
-  if (!understood)
+  if (!states_a_job(dialect, keys))
     return fail({"training_not_understood",
                  fmt::format("no key of {} that states a job was found", dialect.format),
                  {"its command may take them from variables or files that are not here"},
@@ -299,6 +315,8 @@ Result<LaunchJob> dialect_job(const Dialect& dialect, const StatedKeys& stated, 
   if (!args.has("micro-batch-size")) args.given["micro-batch-size"] = {{"1"}, ""};
   group_experts(dialect, keys, facts, args);
   if (dialect.derive != nullptr) dialect.derive(keys, facts, args);
+  if (dialect.stops != nullptr)
+    if (std::optional<Error> error = dialect.stops(keys, facts, args)) errors.push_back(std::move(*error));
   tell_counted(keys, dialect.counted, args);
   LaunchJob noted;
   judge_unread(dialect, keys, errors, noted);

@@ -62,6 +62,22 @@ void tell_models(const StatedKeys& keys, LaunchJob& job) {
     tell("trainer.algorithm.advantage_estimator", "the critic beside the trained model is not counted");
 }
 
+// Prompt and answer together, which is what they sum to where nothing states it (config.py).
+constexpr std::string_view kPrompt = "trainer.max_prompt_length", kWhole = "trainer.algorithm.max_seq_len";
+constexpr std::string_view kAnswer = "generator.sampling_params.max_generate_length";
+
+int answer_of(const StatedKeys& keys) { return number_of(keys, kAnswer) > 0 ? number_of(keys, kAnswer) : 1024; }
+
+/// A whole that is not the sum of its parts.
+void tell_whole(const StatedKeys& keys, LaunchJob& job) {
+  const int whole = number_of(keys, kWhole), prompt = number_of(keys, kPrompt);
+  const std::int64_t counted = std::int64_t{prompt > 0 ? prompt : 512} + answer_of(keys);
+  if (whole > 0 && whole != counted)
+    unused(job, "not_used",
+           fmt::format("{}: `{}` is {}: sequences are counted as prompt and answer, {} tokens", where_of(keys, kWhole),
+                       kWhole, whole, counted));
+}
+
 Result<StatedKeys> keys_of(std::span<const LaunchSource> files) {
   StatedKeys keys;
   for (const LaunchSource& source : files) {
@@ -73,11 +89,7 @@ Result<StatedKeys> keys_of(std::span<const LaunchSource> files) {
   // What a conversation of several turns is cut at is where its prompt ends.
   if (const auto input = keys.find("generator.max_input_length"); input != keys.end())
     keys["trainer.max_prompt_length"] = input->second;
-  // Prompt and answer together, which is what they sum to where nothing states it (config.py): of an agent's turns the
-  // whole is stated alone.
-  constexpr std::string_view kPrompt = "trainer.max_prompt_length", kWhole = "trainer.algorithm.max_seq_len";
-  constexpr std::string_view kAnswer = "generator.sampling_params.max_generate_length";
-  const int answer = number_of(keys, kAnswer) > 0 ? number_of(keys, kAnswer) : 1024;
+  const int answer = answer_of(keys);  // of an agent's turns the whole is stated alone
   if (const int whole = number_of(keys, kWhole); !keys.contains(kPrompt) && whole > answer)
     keys[std::string(kPrompt)] = {{fmt::format("{}", whole - answer)}, where_of(keys, kWhole)};
   return keys;
@@ -102,6 +114,7 @@ Result<LaunchJob> read_skyrl(std::span<const LaunchSource> files, const LaunchFa
   if (!job) return job;
   tell_programs(files, *job);
   tell_models(*keys, *job);
+  tell_whole(*keys, *job);
   return job;
 }
 

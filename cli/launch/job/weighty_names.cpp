@@ -73,9 +73,20 @@ constexpr std::string_view kElsewhere[] = {"eval",       "rollout.",   ".ref.", 
                                            "generation", "generator.", "reward", "valid",  "dataset",
                                            "callback",   "logg",       "nsight"};
 
+/// Of a model beside the trained one, and of what is done with the trained one afterwards: their degrees are not the
+/// job's. `run.` and `value.` are whole sections, since other names hold these words, too.
+constexpr std::string_view kBeside[] = {"teacher", "draft", "inference", "export", "convert", "conversion"};
+constexpr std::string_view kBesideSections[] = {"run", "value"};
+
 bool holds_any(const std::string& key, const auto& parts) {
   return std::any_of(std::begin(parts), std::end(parts),
                      [&](std::string_view part) { return key.find(part) != std::string::npos; });
+}
+
+bool is_beside(const std::string& name) {
+  return holds_any(name, kBeside) ||
+         std::any_of(std::begin(kBesideSections), std::end(kBesideSections),
+                     [&](std::string_view section) { return name.substr(0, name.find('.')) == section; });
 }
 
 std::string_view last_part(std::string_view key) {
@@ -142,7 +153,7 @@ bool sounds_weighty(std::string_view key) {
   return holds_any(last, kWeighty) && !holds_any(last, kOther) && !holds_any(name, kElsewhere);
 }
 
-bool states_degree(std::string_view key, std::string_view value) {
+Degree degree_in(std::string_view key, std::string_view value) {
   // The first parts say what is split, the second that a number of ranks follows.
   constexpr std::string_view kSplit[] = {"parallel", "ulysses", "ring_attn"};
   constexpr std::string_view kRanks[] = {"_size", "_degree", "_dim", "_world_size", "parallelism", "parallel"};
@@ -150,7 +161,7 @@ bool states_degree(std::string_view key, std::string_view value) {
                                          "tp_degree", "pp_degree", "cp_degree", "ep_degree", "sp_degree"};
   if (value.size() > 6 || value.find_first_not_of("0123456789") != std::string_view::npos || value.empty() ||
       value.find_first_not_of('0') == std::string_view::npos || value == "1")
-    return false;
+    return Degree::None;
   std::string name = lowered(std::string(key));
   std::replace(name.begin(), name.end(), '-', '_');
   const std::string last(last_part(name));
@@ -159,8 +170,11 @@ bool states_degree(std::string_view key, std::string_view value) {
                       (holds_any(last, kSplit) && std::any_of(std::begin(kRanks), std::end(kRanks), ends));
   const bool copies = last.starts_with("dp_") ||
                       (last.find("data_parallel") != std::string::npos && last.find("shard") == std::string::npos);
-  return degree && !copies && !holds_any(last, kOther) && !holds_any(name, kElsewhere);
+  if (!degree || copies || holds_any(last, kOther) || holds_any(name, kElsewhere)) return Degree::None;
+  return is_beside(name) ? Degree::Beside : Degree::OfTheJob;
 }
+
+bool states_degree(std::string_view key, std::string_view value) { return degree_in(key, value) == Degree::OfTheJob; }
 
 bool says_nothing(std::string_view key, std::string_view value) {
   std::string name = lowered(std::string(key));

@@ -9,6 +9,10 @@ namespace plan {
 /// `logging_steps` does not. What sounds so and is not read is named in the first lines of an answer.
 [[nodiscard]] bool sounds_weighty(std::string_view key);
 
+/// Whose ranks a key that no reader knows counts: nobody's, those of the job, or those of a model beside it.
+enum class Degree { None, OfTheJob, Beside };
+[[nodiscard]] Degree degree_in(std::string_view key, std::string_view value);
+
 /// Whether a key that no reader knows splits a job over ranks, by its name and a number above 1: `pipe_parallel_size:
 /// 4`. Without it the answer is another layout's, so that such a file is refused. Copies of the whole follow from the
 /// other degrees and are no such key.
