@@ -37,6 +37,10 @@ std::string meant_kind(std::string_view written, std::string_view kind) {
 
 void read_header(yaml::Map& root, std::string_view kind, std::string& name) {
   std::string preset;
+  const bool is_budget = !root.has("preset") && root.has("budget");
+  if (const yaml::Node* budget = is_budget ? root.get("budget") : nullptr)  // whose other keys are no mistake
+    root.reader().error(*budget, "wrong_preset", "`budget` begins a file that is no preset",
+                        {"that is a budget: `plan check --budget FILE` holds its jobs to their limits"});
   if (root.text("preset", preset) && preset != kind)
     root.reader().error(*root.get("preset"), "wrong_preset",
                         fmt::format("`preset` is `{}`, not `{}`", yaml::printable(preset), kind),

@@ -107,10 +107,19 @@ std::string json_text(const Explained& explained, bool all) {
   return dump(json);
 }
 
+/// Whose figures they are, where a search chose the framework.
+std::vector<std::string> framework_lines(const Plan& plan) {
+  std::vector<std::string> lines;
+  for (const Note& note : plan.notes)
+    if (note.code == "framework_chosen") lines.push_back(note.text);
+  return lines;
+}
+
 std::string markdown_head(const Plan& plan, bool all) {
   std::string out = all ? "# How every number comes about\n\n" : "";
   out += fmt::format("{}, {}\n\n", job_text(plan.problem.inputs), axes_text(plan.best, plan.problem.model.moe()));
   for (const std::string& line : unstated_lines(plan.problem)) out += fmt::format("> {}\n\n", line);
+  for (const std::string& line : framework_lines(plan)) out += fmt::format("> {}\n\n", line);
   return out;
 }
 
@@ -119,6 +128,7 @@ std::string page(const Explained& explained) {
   const std::string job = job_text(plan.problem.inputs);
   std::string body = fmt::format("<h1>{}</h1>\n", escape_html(job));
   body += html_lines(warning_lines(plan), "bad") + html_lines(unstated_lines(plan.problem), "dim");
+  body += html_lines(framework_lines(plan), "dim");
   body += fmt::format("<p><b>{}</b></p>\n", escape_html(axes_text(plan.best, plan.problem.model.moe())));
   for (const Explanation& e : explained.terms)
     body += html_section(e.name, fmt::format("{} = {}", e.title, value_text(e.value, e.unit)), html_explanation(e));
@@ -131,7 +141,7 @@ std::string whole(const Explained& explained, const Args& args, const Terminal& 
   const std::vector<Explanation>& all = explained.terms;
   std::string out = args.format == "markdown"
                         ? markdown_head(explained.plan, args.all)
-                        : job_lines(explained.plan, terminal) +
+                        : job_lines(explained.plan, terminal) + dim_lines(framework_lines(explained.plan), terminal) +
                               axes_text(explained.plan.best, explained.plan.problem.model.moe()) + "\n\n";
   bool first = true;
   for (const Explanation& e : all) {

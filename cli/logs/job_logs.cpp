@@ -62,6 +62,7 @@ struct PrintedSpeed {
 struct TwoSpeeds {
   std::int64_t first = 0;  ///< steps before the change
   double before = 0, after = 0;
+  bool gradual = false;  ///< from the one to the other steadily, with no change at once
 };
 
 double middle(std::vector<double> values) {
@@ -74,6 +75,32 @@ double apart_from(const std::vector<double>& values, double centre) {
   double sum = 0;
   for (const double value : values) sum += std::fabs(value - centre);
   return sum;
+}
+
+/// How far values are from two medians, one before the split.
+double apart_from_two(const std::vector<double>& values, std::size_t split) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(split);
+  const std::vector<double> head(values.begin(), at), tail(at, values.end());
+  return apart_from(head, middle(head)) + apart_from(tail, middle(tail));
+}
+
+/// How far values are from a straight line through the medians of their first and their last third.
+double apart_from_line(const std::vector<double>& values) {
+  const std::size_t third = values.size() / 3, last = values.size() - third;
+  const double from = middle({values.begin(), values.begin() + static_cast<std::ptrdiff_t>(third)});
+  const double to = middle({values.begin() + static_cast<std::ptrdiff_t>(last), values.end()});
+  std::vector<double> level;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    level.push_back(values[i] - (to - from) * static_cast<double>(i) / static_cast<double>(last));
+  return apart_from(level, middle(level));
+}
+
+/// Does a line describe the steps better than two speeds do? Of a drift by so many percent a step their logarithms.
+bool is_gradual(std::vector<double> steps, std::size_t split) {
+  if (apart_from_line(steps) < apart_from_two(steps, split)) return true;
+  if (std::any_of(steps.begin(), steps.end(), [](double step) { return !(step > 0); })) return false;
+  for (double& step : steps) step = std::log(step);
+  return apart_from_line(steps) < apart_from_two(steps, split);
 }
 
 /// Splits the steps where two medians describe them best. A warm-up is shorter than ten steps, steps
@@ -104,7 +131,13 @@ std::optional<TwoSpeeds> two_speeds(const PrintedSpeed& speed) {
   const double change = std::fabs(best->after - best->before);
   const bool two = change > kChange * std::min(best->before, best->after) &&
                    least < kScatter * change * static_cast<double>(steps.size());
-  return two ? best : std::nullopt;
+  if (!two) return std::nullopt;
+  if (is_gradual(steps, split)) {
+    best->gradual = true;
+    best->before = middle({steps.begin(), steps.begin() + kFewest});
+    best->after = middle({steps.end() - kFewest, steps.end()});
+  }
+  return best;
 }
 
 std::vector<PrintedSpeed> printed_speeds(const MeasuredLog& log, const Problem& problem) {
@@ -150,7 +183,11 @@ std::vector<std::string> speeds_apart(const MeasuredLog& log, const Problem& pro
   const std::vector<PrintedSpeed> speeds = printed_speeds(log, problem);
   if (speeds.empty() || !(speeds.front().step.median > 0)) return said;
   const double step = speeds.front().step.median;
-  if (const std::optional<TwoSpeeds> two = two_speeds(speeds.front()))
+  const std::optional<TwoSpeeds> two = two_speeds(speeds.front());
+  if (two && two->gradual)
+    said.push_back(fmt::format("the steps of {} change steadily, from {:.3g} s to {:.3g} s, and {:.3g} s count",
+                               log.file, two->before, two->after, step));
+  else if (two)
     said.push_back(
         fmt::format("the first {} steps of {} take {:.3g} s and those behind them {:.3g} s: something changed while "
                     "it ran, and {:.3g} s count",

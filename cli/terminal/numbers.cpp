@@ -11,6 +11,7 @@
 
 #include "cli/terminal/format.hpp"
 #include "cli/terminal/number_words.hpp"
+#include "cli/terminal/words.hpp"
 #include "formulas/text.hpp"
 #include "presets/quantity.hpp"
 #include "presets/yaml.hpp"
@@ -166,6 +167,13 @@ Result<std::int64_t> read_count(std::string_view flag, std::string_view text, st
     return fail(std::move(error));
   }
   if (whole) return static_cast<std::int64_t>(value);
+  // Thousands times 1024 that are no whole number may be whole in thousands: `131.072k`.
+  const double decimal = number.value_or(0) * (unit.size > 1024 ? 1e6 : 1e3), rounded = std::round(decimal);
+  if (number && !unit.letters.empty() && unit.letters.back() != 'i' && std::fabs(decimal - rounded) < 1e-6 &&
+      rounded >= static_cast<double>(least) && rounded <= static_cast<double>(most)) {
+    error.help.push_back(write_number(flag, fmt::format("{:.0f}", rounded)));
+    return fail(std::move(error));
+  }
   return fail(number_error(std::move(error), flag, text, false,
                            [&](const std::string& plain) { return read_count(flag, plain, least, most); }));
 }

@@ -176,3 +176,17 @@ TEST_CASE("sentences about flags say keys, but for command lines and for what an
   CHECK(spelt_as_keys("") == "");
   CHECK(spelt_as_keys("--") == "--");
 }
+
+TEST_CASE("a budget given as a preset is one mistake, which says what it is") {
+  const checks::Folder folder;
+  folder.write("b.yaml", "budget: 1\nmodel: 8b\ngpus: 8 x h100-sxm\nlimits:\n  memory.peak: at most 60 GiB\n");
+  for (const char* flag : {"--model", "--gpu", "--cluster"}) {
+    CAPTURE(std::string(flag));
+    std::vector<std::string> words = {"--gpus", "8", flag, "./b.yaml"};
+    if (std::string(flag) != "--model") words.insert(words.end(), {"--model", "8b"});
+    const checks::Ran ran = checks::run(words);
+    CHECK(ran.status == 2);
+    CHECK_MESSAGE(ran.err.find("that is a budget: `plan check --budget FILE`") != std::string::npos, ran.err);
+    CHECK(ran.err.find("is missing") == std::string::npos);
+  }
+}

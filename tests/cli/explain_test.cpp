@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "check_files.hpp"
 #include "cli/explain/parts.hpp"
 #include "cli/request/words/layout_flag.hpp"
 #include "oracle/equation_eval.hpp"
@@ -162,4 +163,15 @@ TEST_CASE("unknown terms and stages are refused") {
   CHECK(explain(plan, "bubble", 0).error()[0].code == "nothing_to_explain");
   CHECK(explain(plan, "weights.P.p_0", 0).value().title == "parameters of one layer on a rank");
   CHECK(explain(plan, "weights.Q", 0).error()[0].help[0] == "its parts: weights.P, weights.P.p_0");
+}
+
+TEST_CASE("a term of a framework that was chosen says whose figures it shows") {
+  const std::vector<std::string> job = {"--model", "llama4-scout", "--gpus", "32xh100-sxm", "--global-batch", "64"};
+  for (const char* format : {"human", "markdown", "html"}) {
+    std::vector<std::string> words = {"explain", "step_time", "--format", format};
+    words.insert(words.end(), job.begin(), job.end());
+    const checks::Ran ran = checks::run(words);
+    CAPTURE(ran.err);
+    CHECK(ran.out.find("the figures are of torchtitan, the fastest framework") != std::string::npos);
+  }
 }

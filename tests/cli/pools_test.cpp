@@ -145,6 +145,19 @@ TEST_CASE("numbers of GPUs whose thousands are parted are one mistake, on the co
   said(typed_gpus("64xa100,32"), "names `32`");
 }
 
+TEST_CASE("a number beside others of a kind has no kind, and is multiplied with none") {
+  for (const char* typed :
+       {"32,8xb200", "100,28xh100", "16,16 a100", "8xb200,32", "32, h100x8", "2,048,8xb200", "32,8xb200,link=25GB/s"})
+    for (const char* flag : {"--gpus", "--gpu", "--cluster"}) {
+      CAPTURE(std::string(typed));
+      const Ran ran = run({"--model", "8b", flag, typed});
+      CHECK(ran.status == 2);
+      CHECK_MESSAGE(ran.err.find("` without a kind of GPU: `") != std::string::npos, ran.err);
+      CHECK(ran.err.find("write `--gpus ") == std::string::npos);
+    }
+  CHECK(run({"--model", "8b", "--gpus", "64, h100"}).err.find("write `--gpus 64xh100-sxm`") != std::string::npos);
+}
+
 TEST_CASE("a noun where the kind of GPU belongs is answered with the number alone") {
   for (const auto& [word, gpus] :
        {std::pair{"16xgpu", "16"}, {"16xGPUs", "16"}, {"16 x cards", "16"}, {"2x8xgpu", "16"}, {"2xnodes", "16"}}) {

@@ -54,6 +54,27 @@ TEST_CASE("what nobody stated and is another at every model is said with the mod
   CHECK(text.find("seq 4096 at qwen3-0.6b, 8192 at   llama3.2-1b") != std::string::npos);
 }
 
+TEST_CASE("points whose figures are of several frameworks say whose each is") {
+  Args args;
+  args.verb = "sweep", args.model = "llama4-scout", args.gpu = "h100-sxm", args.gpus = "32,64";
+  args.global_batch = "64";
+  const PlanSweep several = sweep_of(args);
+  const json points = json::parse(sweep_json(several))["points"];
+  REQUIRE(points.size() == 2);
+  const std::string first = points[0]["framework"], second = points[1]["framework"];
+  REQUIRE(first != second);
+  const std::string said = fmt::format("the figures are of several frameworks: {} at 32, {} at 64", first, second);
+  Terminal wide;
+  wide.width = 200;
+  CHECK(sweep_text(several, wide).find(said) != std::string::npos);
+  CHECK(sweep_markdown(several).find(said) != std::string::npos);
+  CHECK(sweep_csv(several).find(",framework,") != std::string::npos);
+  args.framework = "megatron", args.gpus = "64,128";
+  const PlanSweep one = sweep_of(args);
+  CHECK(json::parse(sweep_json(one))["points"][0]["framework"] == "megatron");
+  CHECK(sweep_text(one, wide).find("several frameworks") == std::string::npos);
+}
+
 TEST_CASE("ranges double to their end, lists are sorted, factors keep their x") {
   CHECK(texts(read_sweep_values("--gpus", "256..65536", false).value()).size() == 9);
   CHECK(texts(read_sweep_values("--gpus", "8..48", false).value()) == Words{"8", "16", "32", "48"});

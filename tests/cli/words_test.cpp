@@ -9,6 +9,7 @@
 
 #include "check_files.hpp"
 #include "cli/launch/launch.hpp"
+#include "cli/request/flags/sweep_axes.hpp"
 #include "cli/request/sources/plan_json_read.hpp"
 #include "cli/request/words/layout_flag.hpp"
 #include "formulas/names.hpp"
@@ -158,6 +159,9 @@ TEST_CASE("separators of thousands are refused with the number to write, in ever
   helped({"--model", "8b", "--gpus", "2", "048"}, "`2048`");
   helped({"--model", "8b", "--gpus", "1,024xh100-sxm"}, "`--gpus 1024xh100-sxm`");
   helped({"sweep", "--model", "8b", "--gpus", "1,024"}, "`--gpus 1024`");
+  helped({"--model", "8b", "--gpu", "1,000"}, "`--gpus 1000`");
+  helped(with({"--layout", "mb1.000"}), "`mb1000`");
+  helped(with({"--seq", "131.072k"}), "`--seq 131072`");
   helped(with({"--seq", "8,192"}), "`--seq 8192`");
   helped(with({"--global-batch", "1,024"}), "`--global-batch 1024`");
   helped(with({"--global-batch", "4,194,304 tokens"}), "`--global-batch '4194304 tokens'`");
@@ -174,6 +178,25 @@ TEST_CASE("separators of thousands are refused with the number to write, in ever
   CHECK(budget.err.find("`at most 400000 USD`") != std::string::npos);
   folder.write("gpus.yaml", "budget: 1\nmodel: 8b\ngpus: 1,024\nlimits:\n  memory.peak: at most 79 GiB\n");
   helped({"check", "--budget", "gpus.yaml"}, "`gpus: 1024`");
+}
+
+TEST_CASE("a wrong word in the values of a sweep is answered with all of them, which are taken then") {
+  for (const auto& [typed, meant] : {std::pair{"1,000,2,000", "1000,2000"},
+                                     {"256,1,024", "256,1024"},
+                                     {"1,024..4,096", "1024..4096"},
+                                     {"1,024", "1024"},
+                                     {"32k,131k", "32k,128k"},
+                                     {"8192,131k,262k", "8192,128k,256k"},
+                                     {"32k..131k", "32k..128k"},
+                                     {"8192,131.072k", "8192,131072"}}) {
+    CAPTURE(std::string(typed));
+    const auto none = read_sweep_values("--seq", typed, false);
+    REQUIRE_FALSE(none.has_value());
+    const std::vector<std::string>& help = none.error().front().help;
+    REQUIRE_FALSE(help.empty());
+    CHECK(help.front() == fmt::format("write `--seq {}`", meant));
+    CHECK(read_sweep_values("--seq", meant, false).has_value());
+  }
 }
 
 TEST_CASE("a word of --layout is honoured or refused by its name") {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <random>
 #include <sstream>
 #include <string>
@@ -61,5 +62,26 @@ TEST_CASE("a warm-up, noise and stalls are no second speed") {
     CAPTURE(noise);
     const std::vector<std::string> said = said_of(run);
     CHECK_MESSAGE(said.empty(), (said.empty() ? std::string() : said.front()));
+  }
+}
+
+TEST_CASE("steps that drift steadily are no two speeds, and are said to drift") {
+  std::mt19937 random(7);
+  const auto any = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); };
+  for (int round = 0; round < 60; ++round) {
+    const int steps = static_cast<int>(any(60, 900));
+    const bool compound = any(0, 1) < 0.5;
+    const double first = any(1, 20), times = any(0, 1) < 0.5 ? any(1.4, 3) : any(0.35, 0.7);
+    std::vector<double> run;
+    for (int i = 0; i < steps; ++i) {
+      const double share = static_cast<double>(i) / steps;
+      run.push_back(first * (compound ? std::pow(times, share) : 1 + (times - 1) * share) * any(0.98, 1.02));
+    }
+    CAPTURE(steps);
+    CAPTURE(compound);
+    CAPTURE(times);
+    const std::vector<std::string> said = said_of(run);
+    REQUIRE(said.size() == 1);
+    CHECK_MESSAGE(said.front().starts_with("the steps of out.log change steadily, from "), said.front());
   }
 }

@@ -115,10 +115,11 @@ std::string title(const PlanSweep& sweep) {
   return inputs.empty() ? "sweep over " + axes_title(sweep) : job_text(inputs);
 }
 
-/// What nobody stated: of every point, then what is not the same at all of them.
+/// What nobody stated: of every point, then what is not the same at all of them, their frameworks among it.
 std::vector<std::string> not_stated(const PlanSweep& sweep) {
   std::vector<std::string> lines = unstated_lines(common_inputs(sweep), unused(sweep));
   if (const std::string text = differing_text(sweep); !text.empty()) lines.push_back(text);
+  if (const std::string text = frameworks_text(sweep); !text.empty()) lines.push_back(text);
   return lines;
 }
 
@@ -199,11 +200,14 @@ std::string sweep_csv(const PlanSweep& sweep) {
   for (const SweepAxis& axis : sweep.axes) out += "swept_" + axis.key + ",";
   const std::vector<DifferingInput> differing = differing_inputs(sweep);
   for (const DifferingInput& input : differing) out += "default_" + input.field + ",";
+  const bool frameworks = !frameworks_text(sweep).empty();
+  if (frameworks) out += "framework,";
   out += "pareto,days," + head + "\n";
   for (std::size_t at = 0; at < sweep.points.size(); ++at) {
     const SweptPlan& point = sweep.points[at];
     for (std::size_t i = 0; i < sweep.axes.size(); ++i) out += csv_cell(sweep.axes[i].values[point.at[i]].text) + ",";
     for (const DifferingInput& input : differing) out += csv_cell(input.facts[at].value) + ",";
+    if (frameworks) out += (point.plan ? framework_of(*point.plan) : "") + ",";
     out +=
         fmt::format("{},{},", point.pareto ? 1 : 0, point.run ? fmt::format("{}", point.run->time.value / 86400) : "");
     if (point.plan)
@@ -298,6 +302,7 @@ std::string sweep_json(const PlanSweep& sweep) {
     json["unstated"] = unstated_json(own);
     if (p.plan) {
       json["gpus"] = p.plan->problem.gpus;
+      json["framework"] = framework_of(*p.plan);
       json["best"] = estimate_json(p.plan->best);
       json["gpu_hours_per_T_tokens"] = gpu_hours(p.plan->best, paid_gpus(sweep, *p.plan), kTrillion);
       if (const double usd = usd_per_trillion(sweep, *p.plan); usd > 0) json["usd_per_T_tokens"] = usd;

@@ -8,6 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "planner/rules/frameworks.hpp"
+
 namespace plan {
 namespace {
 
@@ -81,26 +83,55 @@ std::vector<DifferingInput> differing_inputs(const PlanSweep& sweep) {
   return out;
 }
 
+namespace {
+
+/// `1024 at pretrain, 128 at lora`: which value holds at which points, in their order.
+std::string values_at(const PlanSweep& sweep, const DifferingInput& input) {
+  const std::vector<std::string> own = labels(sweep, input);
+  std::vector<std::pair<std::string, std::vector<std::string>>> values;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const Unstated& fact = input.facts[i];
+    if (fact.field.empty()) continue;
+    auto known =
+        std::find_if(values.begin(), values.end(), [&](const auto& value) { return value.first == fact.value; });
+    if (known == values.end()) known = values.insert(values.end(), {fact.value, {}});
+    std::vector<std::string>& at = known->second;
+    if (std::find(at.begin(), at.end(), own[i]) == at.end()) at.push_back(own[i]);
+  }
+  std::string text;
+  for (const auto& [value, at] : values)
+    text += fmt::format("{}{} at {}", text.empty() ? "" : ", ", value, fmt::join(at, " and "));
+  return text;
+}
+
+}  // namespace
+
 std::string differing_text(const PlanSweep& sweep) {
   std::string out;
-  for (const DifferingInput& input : differing_inputs(sweep)) {
-    const std::vector<std::string> own = labels(sweep, input);
-    std::vector<std::pair<std::string, std::vector<std::string>>> values;  // in the order of the points
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      const Unstated& fact = input.facts[i];
-      if (fact.field.empty()) continue;
-      auto known =
-          std::find_if(values.begin(), values.end(), [&](const auto& value) { return value.first == fact.value; });
-      if (known == values.end()) known = values.insert(values.end(), {fact.value, {}});
-      std::vector<std::string>& at = known->second;
-      if (std::find(at.begin(), at.end(), own[i]) == at.end()) at.push_back(own[i]);
-    }
-    std::string text;
-    for (const auto& [value, at] : values)
-      text += fmt::format("{}{} at {}", text.empty() ? "" : ", ", value, fmt::join(at, " and "));
-    out += fmt::format("{}{} {}", out.empty() ? "not stated, not the same at every point: " : "; ", input.field, text);
-  }
+  for (const DifferingInput& input : differing_inputs(sweep))
+    out += fmt::format("{}{} {}", out.empty() ? "not stated, not the same at every point: " : "; ", input.field,
+                       values_at(sweep, input));
   return out;
+}
+
+std::string framework_of(const Plan& plan) {
+  const bool any = plan.problem.framework == Framework::Any && !plan.runs_on.empty();
+  return std::string(framework_row(any ? plan.runs_on.front().framework : plan.problem.framework).name);
+}
+
+std::string frameworks_text(const PlanSweep& sweep) {
+  DifferingInput frameworks{"framework", std::vector<Unstated>(sweep.points.size())};
+  bool several = false;
+  const SweptPlan* first = nullptr;
+  for (std::size_t i = 0; i < sweep.points.size(); ++i) {
+    const SweptPlan& point = sweep.points[i];
+    if (!point.plan) continue;
+    if (first == nullptr) first = &point;
+    frameworks.facts[i] = {.field = "framework", .value = framework_of(*point.plan)};
+    several = several || framework_of(*point.plan) != framework_of(*first->plan);
+  }
+  if (!several || is_swept(sweep, "framework")) return {};
+  return fmt::format("the figures are of several frameworks: {}", values_at(sweep, frameworks));
 }
 
 }  // namespace plan

@@ -23,4 +23,9 @@ struct DifferingInput {
 /// `not the same at every point: global_batch 1024 at pretrain, 128 at lora`; empty if everything is.
 [[nodiscard]] std::string differing_text(const PlanSweep& sweep);
 
+/// The framework whose figures a plan has: where any may run it, the first that does, whose software they are of.
+[[nodiscard]] std::string framework_of(const Plan& plan);
+/// `the figures are of several frameworks: torchtitan at 32, megatron at 64`; empty if they are of one, or are swept.
+[[nodiscard]] std::string frameworks_text(const PlanSweep& sweep);
+
 }  // namespace plan

@@ -146,10 +146,77 @@ std::string meant_values(std::string_view text, bool factors) {
   return fmt::format("{}..{}", numbers[0], numbers[1]);
 }
 
+/// What an error proposes to write as the value of the flag.
+std::vector<std::string> proposed_values(const std::string& flag, const Errors& errors) {
+  std::vector<std::string> values;
+  const std::string before = fmt::format("write `{} ", flag);
+  for (const std::string& help : errors.front().help) {
+    const std::string_view value = help.starts_with(before) ? std::string_view(help).substr(before.size()) : "";
+    if (value.find_first_of("`' ") + 1 == value.size()) values.emplace_back(value.substr(0, value.size() - 1));
+  }
+  return values;
+}
+
+/// All of the values, each that is none replaced by what its error proposes, of two the one of this place. Empty where
+/// nothing is proposed, or not for all.
+std::string with_proposals(const std::string& flag, const std::string& text, std::size_t place) {
+  std::vector<std::string> parts;
+  for (const std::string_view part : split(text, ",")) {
+    std::vector<std::string> ends;
+    for (const std::string_view end : split(part, "..")) {
+      const Result<double> value = read_one(flag, std::string(end), false);
+      const std::vector<std::string> meant =
+          value ? std::vector{std::string(end)} : proposed_values(flag, value.error());
+      if (meant.empty()) return {};
+      ends.push_back(meant[std::min(place, meant.size() - 1)]);
+    }
+    parts.push_back(fmt::format("{}", fmt::join(ends, "..")));
+  }
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
+/// `1,000,2,000` with the thousands of each number joined: of every three digits behind a comma, or of those alone that
+/// begin with a zero and so are no number of their own.
+std::string with_thousands_joined(std::string_view text, bool every) {
+  const auto digit = [&](std::size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '9'; };
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool group = text[at] == ',' && digit(at + 1) && digit(at + 2) && digit(at + 3) && !digit(at + 4);
+    const bool behind = at > 0 && digit(at - 1);
+    if (!group || !behind || !(every || text[at + 1] == '0')) out += text[at];
+  }
+  return out;
+}
+
+/// That a list has a number that begins with zeros, as `1,024` has: one number, or several with their thousands apart.
+Error parted_thousands(const std::string& flag, const std::string& text, std::string_view part) {
+  Error error{"bad_number", fmt::format("`{}` lists counts between commas, and `{}` is none", flag, part), {}, {}};
+  std::vector<std::string> meant = {with_thousands_joined(text, false)};
+  if (std::string every = with_thousands_joined(text, true); every != meant.front()) meant.push_back(std::move(every));
+  for (const std::string& values : meant) {
+    const bool other = values != text && values.find(",0") == std::string::npos;  // else it is refused again
+    if (other && read_sweep_values(flag, values, false))
+      error.help.push_back(fmt::format("write `{} {}`", flag, values));
+  }
+  if (error.help.empty()) error.help.push_back(fmt::format("write `{} 256,512`", flag));
+  return error;
+}
+
 /// The error of a flag's values, with what to write where other signs stand between them.
 tl::unexpected<Errors> no_values(const std::string& flag, const std::string& text, bool factors, const Errors& errors) {
   const std::string meant = meant_values(text, factors);
-  if (meant.empty() || meant == text || !read_sweep_values(flag, meant, factors)) return tl::unexpected(errors);
+  if (meant.empty() || meant == text || !read_sweep_values(flag, meant, factors)) {
+    Errors found = errors;
+    std::vector<std::string> help;
+    for (const std::size_t place : {std::size_t{0}, std::size_t{1}}) {
+      const std::string all = factors ? "" : with_proposals(flag, text, place);
+      if (all.empty() || all == text || !read_sweep_values(flag, all, factors)) continue;
+      const std::string line = fmt::format("write `{} {}`", flag, all);
+      if (help.empty() || help.front() != line) help.push_back(line);
+    }
+    if (!help.empty()) found.front().help = std::move(help);
+    return tl::unexpected(found);
+  }
   return fail({"bad_value",
                fmt::format("`{}` takes values as `256,512` or `256..1024`, not `{}`", flag, text),
                {},
@@ -173,10 +240,7 @@ Result<std::vector<SweepValue>> read_sweep_values(const std::string& flag, const
   std::vector<SweepValue> out;
   for (const std::string_view part : split(text, ",")) {
     if (!factors && !is_host_memory(flag) && part.size() > 1 && part.front() == '0')  // `1,024` is no list
-      return fail({"bad_number",
-                   fmt::format("`{}` lists counts between commas, and `{}` is none", flag, part),
-                   {},
-                   {fmt::format("write `{} {}`", flag, without_separators(text).value_or("256,512"))}});
+      return fail(parted_thousands(flag, text, part));
     const std::vector<std::string_view> ends = split(part, "..");
     const Result<double> first = read_one(flag, std::string(ends.front()), factors);
     const Result<double> last = read_one(flag, std::string(ends.back()), factors);

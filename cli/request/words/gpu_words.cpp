@@ -239,8 +239,11 @@ std::optional<CountedGpus> machine_of_gpus(std::string_view kind, const StoreOpt
 std::optional<CountedGpus> counted_gpus(std::string_view word, const StoreOptions& store) {
   const std::string_view typed = trim(word);
   std::string low = lowered(std::string(typed));
-  if (const std::size_t comma = low.find(','); comma < low.size() && gpus_of(trim(typed.substr(0, comma))))
-    low[comma] = ' ';  // `64, h100`
+  if (const std::size_t comma = low.find(','); comma < low.size() && gpus_of(trim(typed.substr(0, comma)))) {
+    const std::string rest(trim(std::string_view(low).substr(comma + 1)));
+    if (counted_in(rest, store) && !known(1, rest, store, false)) return std::nullopt;  // `32,8xb200` is no product
+    low[comma] = ' ';                                                                   // `64, h100`
+  }
   if (low.find(',') != std::string::npos) return std::nullopt;
   if (auto found = counted_in(low, store)) return found;
   if (typed.ends_with('s') && kDigits.find(typed.front()) != std::string_view::npos)  // 8 V100s, and not 8 V100S

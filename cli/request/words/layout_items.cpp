@@ -57,6 +57,8 @@ Result<bool> read_value(const LayoutAxis<int>& axis, const std::string& text, st
   const Result<std::int64_t> value = read_count(fmt::format("--layout {}", axis.word), text, axis.least, axis.most);
   if (!value) {
     Errors errors = value.error();
+    for (std::string& help : errors.front().help)  // `mb1.000` is written as `mb1000`
+      if (help.starts_with("write `")) help.insert(std::string_view("write `").size(), axis.word);
     if (text == "auto" || text == "-1") errors.front().help = {fmt::format("leave `{}` out", axis.word)};
     if (text.empty()) errors.front().help = {fmt::format("write `{}{}`", axis.word, std::min(axis.most, 2))};
     return fail(std::move(errors));

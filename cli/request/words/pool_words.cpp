@@ -122,6 +122,7 @@ std::optional<Error> grouped_gpus(std::string_view text, const StoreOptions& sto
     plain += text.substr(from + number, at - from - number);
   }
   if (!grouped || plain.find_first_not_of(kDigits) == std::string::npos) return std::nullopt;
+  if (auto error = number_without_kind("gpus", plain, store)) return error;
   std::string meant;
   if (const auto kinds = several_kinds(plain, store))
     for (const CountedGpus& one : *kinds) add_pool(meant, one.gpus, one.kind);
@@ -198,8 +199,29 @@ Result<PooledCluster> read_pools(std::string_view text, const StoreOptions& stor
   return words;
 }
 
+std::optional<Error> number_without_kind(std::string_view key, std::string_view text, const StoreOptions& store) {
+  std::string_view bare;
+  bool counted = false;
+  for (const std::string_view part : split(text, ",")) {
+    const std::string_view item = trim(part);
+    if (item.starts_with("link=")) continue;
+    const bool number = !item.empty() && item.find_first_not_of(kDigits) == std::string_view::npos;
+    if (number && bare.empty()) bare = item;
+    const std::optional<CountedGpus> found = number ? std::nullopt : counted_gpus(item, store);
+    if (!number && !found) return std::nullopt;
+    counted = counted || (found && (found->machine.empty() || item.find_first_of(kDigits) == 0));
+  }
+  if (bare.empty() || !counted) return std::nullopt;  // `64, p5.48xlarge` are so many machines
+  return Error{
+      "bad_value",
+      fmt::format("`--{}` names `{}` without a kind of GPU: `{}`", key, bare, yaml::printable(text)),
+      {},
+      {fmt::format("put its kind behind each number, as in `{}xh100-sxm`: `plan list gpus` lists the kinds", bare)}};
+}
+
 std::optional<Error> number_for_kind(std::string_view key, std::string_view text, bool counted, bool file) {
-  const auto number = read_count("--gpus", text, 1, 999);
+  const std::optional<std::string> plain = without_separators(text);  // with separators a number is no name
+  const auto number = read_count("--gpus", plain.value_or(std::string(text)), 1, plain ? kMostRanks : 999);
   if (!number) return std::nullopt;
   return Error{"bad_value",
                fmt::format("`--{}` is a kind, and `{}` a number", key, yaml::printable(text)),

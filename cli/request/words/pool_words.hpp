@@ -22,8 +22,13 @@ namespace plan {
 /// there is no such number, or nothing beside it.
 [[nodiscard]] std::optional<Error> grouped_gpus(std::string_view text, const StoreOptions& store);
 
+/// That `32,8xb200` says of one of its numbers no kind, which no other can give it; none of other words.
+[[nodiscard]] std::optional<Error> number_without_kind(std::string_view key, std::string_view text,
+                                                       const StoreOptions& store);
+
 /// That `--gpu 8` gives a number where a kind is asked for; none of other words. Numbers of four digits are names, as
-/// 4080 is. `counted`: the number of GPUs is stated beside it; `file`: in a budget's words.
+/// 4080 is, but for those with separators of thousands. `counted`: the number of GPUs is stated beside it; `file`: in a
+/// budget's words.
 [[nodiscard]] std::optional<Error> number_for_kind(std::string_view key, std::string_view text, bool counted,
                                                    bool file);
 
