@@ -181,15 +181,16 @@ TEST_CASE("separators of thousands are refused with the number to write, in ever
 }
 
 TEST_CASE("a wrong word in the values of a sweep is answered with all of them, which are taken then") {
-  for (const auto& [typed, meant] : {std::pair{"1,000,2,000", "1000,2000"},
-                                     {"256,1,024", "256,1024"},
-                                     {"1,024..4,096", "1024..4096"},
-                                     {"1,024", "1024"},
-                                     {"32k,131k", "32k,128k"},
-                                     {"8192,131k,262k", "8192,128k,256k"},
-                                     {"32k..131k", "32k..128k"},
-                                     {"8192,131.072k", "8192,131072"}}) {
-    CAPTURE(std::string(typed));
+  for (const auto& row : {std::pair{"1,000,2,000", "1000,2000"},
+                          {"256,1,024", "256,1024"},
+                          {"1,024..4,096", "1024..4096"},
+                          {"1,024", "1024"},
+                          {"32k,131k", "32k,128k"},
+                          {"8192,131k,262k", "8192,128k,256k"},
+                          {"32k..131k", "32k..128k"},
+                          {"8192,131.072k", "8192,131072"}}) {
+    const char *typed = row.first, *meant = row.second;
+    CAPTURE(typed);
     const auto none = read_sweep_values("--seq", typed, false);
     REQUIRE_FALSE(none.has_value());
     const std::vector<std::string>& help = none.error().front().help;

@@ -33,7 +33,7 @@ std::vector<std::string> labels(const PlanSweep& sweep, const DifferingInput& in
     return out;
   };
   for (std::size_t axis = 0; axis < sweep.axes.size(); ++axis) {
-    const std::vector<std::string> own = words(axis, 1);
+    std::vector<std::string> own = words(axis, 1);
     std::map<std::string, std::string> settled;
     bool settles = true;
     for (std::size_t i = 0; i < own.size(); ++i)
