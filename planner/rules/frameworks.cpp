@@ -30,12 +30,18 @@ std::string_view lacks(const FrameworkRow& row, const Problem& problem) {
   return row.lacks == nullptr || problem.built ? std::string_view() : row.lacks(problem.model);
 }
 
-Stack stack_on(const FrameworkRow& row, const Gpu& gpu) {
-  Stack stack = row.stack;
-  if (!sends_once_a_node(gpu)) stack.dedup_dispatch = false;
-  if (!fuses_attention(stack, gpu)) stack.flash_attention = false;
+namespace {
+
+/// Without what its kernels do not do on that GPU.
+Stack fitted(Stack stack, const Gpu& gpu) {
+  stack.dedup_dispatch &= sends_once_a_node(gpu);
+  stack.flash_attention &= fuses_attention(stack, gpu);
   return stack;
 }
+
+}  // namespace
+
+Stack stack_on(const FrameworkRow& row, const Gpu& gpu) { return fitted(row.stack, gpu); }
 
 bool fuses_attention(const Stack& stack, const Gpu& gpu) {
   // Its fused kernels are written for Ampere and later.
@@ -50,9 +56,7 @@ bool sends_once_a_node(const Gpu& gpu) {
 
 namespace {
 
-bool states(const Problem& problem, std::string_view key) {
-  return std::any_of(problem.inputs.begin(), problem.inputs.end(), [&](const Input& i) { return i.key == key; });
-}
+bool states(const Problem& problem, std::string_view key) { return find_input(problem.inputs, key) != nullptr; }
 
 bool states_release(const Problem& problem) {
   return states(problem, "release") || states(problem, "megatron_version");
@@ -62,21 +66,18 @@ bool states_release(const Problem& problem) {
 
 Stack stack_under(const Problem& problem, const FrameworkRow& row, const Gpu& gpu) {
   const Stack& own = problem.training.stack;
-  Stack stack = stack_on(row, gpu);
-  if (states_release(problem) && has_image(row)) stack = own;  // what that release does, not the newest
-  stack.routing_imbalance = own.routing_imbalance;             // of the model's routers, whoever runs them
+  // What a stated release does, not the newest.
+  Stack stack = states_release(problem) && has_image(row) ? own : row.stack;
+  stack.routing_imbalance = own.routing_imbalance;  // of the model's routers, whoever runs them
   if (row.graphs_of_parts) stack.cuda_graphs = own.cuda_graphs, stack.graph_scopes = own.graph_scopes;
   if (row.dispatches && states(problem, "dispatcher")) stack.dedup_dispatch = own.dedup_dispatch;
   if (states(problem, "overlap"))
     for (const OverlapPart& part : kOverlapParts)
       if ((row.overlaps & part.bit) != 0) stack.*part.on = own.*part.on;
-  stack.dedup_dispatch &= sends_once_a_node(gpu);
-  stack.flash_attention &= fuses_attention(stack, gpu);
-  return stack;
+  return fitted(stack, gpu);
 }
 
 bool drops_stated(const Problem& problem, const FrameworkRow& row) {
-  const auto stated = [&](std::string_view key) { return states(problem, key); };
   const Stack& stack = problem.training.stack;
   if (states_release(problem) && !has_image(row)) return true;
   if ((stack.cuda_graphs || stack.graph_scopes != 0) && !row.graphs_of_parts) return true;
@@ -84,8 +85,8 @@ bool drops_stated(const Problem& problem, const FrameworkRow& row) {
   // Every stack overlaps and dispatches in one way or another, so that these ask for the framework only where a word
   // stated them.
   const unsigned turned = overlapping(stack) ^ overlapping(stack_on(row, problem.cluster.gpu));
-  if ((turned & ~unsigned{row.overlaps}) != 0 && stated("overlap")) return true;
-  return !row.dispatches && stated("dispatcher");
+  if ((turned & ~unsigned{row.overlaps}) != 0 && states(problem, "overlap")) return true;
+  return !row.dispatches && states(problem, "dispatcher");
 }
 
 std::optional<Framework> find_framework(std::string_view name) {

@@ -28,9 +28,8 @@ LaunchContext context_of(const Asked& asked, const Request& words) {
 
 /// Where a file states `key`; else it is what the format takes where nobody says.
 Input input_of(const LaunchJob& job, std::string_view key, std::string text) {
-  const auto stated =
-      std::find_if(job.inputs.begin(), job.inputs.end(), [&](const Input& input) { return input.key == key; });
-  if (stated == job.inputs.end())
+  const Input* stated = find_input(job.inputs, key);
+  if (stated == nullptr)
     return {std::string(key), std::move(text), Origin::Default, fmt::format("default of {}", job.format)};
   Input input = *stated;
   input.value = std::move(text);
@@ -179,10 +178,9 @@ Result<Request> read_files(const Asked& asked, const Request& words) {
   if (job->training) add_training(*job, request);
   add_batch(*job, request);
   request.framework = {job->framework, {"framework", std::string(framework_row(job->framework).name), Origin::File}};
-  for (const Input& input : job->inputs)
-    if (input.key == "release")
-      if (const std::optional<StackRelease> release = read_stack_release(input.value))
-        request.release = {*release, input};
+  if (const Input* stated = find_input(job->inputs, "release"))
+    if (const std::optional<StackRelease> release = read_stack_release(stated->value))
+      request.release = {*release, *stated};
   request.files = std::move(*job);
   return request;
 }
