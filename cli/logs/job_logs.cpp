@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "cli/logs/log_read.hpp"
 #include "cli/logs/slow_ranks.hpp"
@@ -115,29 +116,24 @@ std::optional<TwoSpeeds> two_speeds(const PrintedSpeed& speed) {
     const double value = speed.series->values()[i];
     steps.push_back(speed.work > 0 && value > 0 ? speed.work / value : value);
   }
-  std::optional<TwoSpeeds> best;
-  double least = 0;
+  double least = std::numeric_limits<double>::infinity();
   std::size_t split = 0;
-  for (std::size_t at = 1; at < steps.size(); ++at) {
-    const std::vector<double> head(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(at));
-    const std::vector<double> tail(steps.begin() + static_cast<std::ptrdiff_t>(at), steps.end());
-    const double before = middle(head), after = middle(tail);
-    const double cost = apart_from(head, before) + apart_from(tail, after);
-    if (best && cost >= least) continue;
-    least = cost, split = at;
-    best = TwoSpeeds{static_cast<std::int64_t>(at * stride) * speed.series->every(), before, after};
-  }
-  if (!best || split < kFewest || steps.size() - split < kFewest) return std::nullopt;
-  const double change = std::fabs(best->after - best->before);
-  const bool two = change > kChange * std::min(best->before, best->after) &&
-                   least < kScatter * change * static_cast<double>(steps.size());
-  if (!two) return std::nullopt;
+  for (std::size_t at = 1; at < steps.size(); ++at)
+    if (const double cost = apart_from_two(steps, at); cost < least) least = cost, split = at;
+  if (split < kFewest || steps.size() - split < kFewest) return std::nullopt;
+  const auto at = steps.begin() + static_cast<std::ptrdiff_t>(split);
+  TwoSpeeds two{static_cast<std::int64_t>(split * stride) * speed.series->every(), middle({steps.begin(), at}),
+                middle({at, steps.end()})};
+  const double change = std::fabs(two.after - two.before);
+  if (!(change > kChange * std::min(two.before, two.after)) ||
+      !(least < kScatter * change * static_cast<double>(steps.size())))
+    return std::nullopt;
   if (is_gradual(steps, split)) {
-    best->gradual = true;
-    best->before = middle({steps.begin(), steps.begin() + kFewest});
-    best->after = middle({steps.end() - kFewest, steps.end()});
+    two.gradual = true;
+    two.before = middle({steps.begin(), steps.begin() + kFewest});
+    two.after = middle({steps.end() - kFewest, steps.end()});
   }
-  return best;
+  return two;
 }
 
 std::vector<PrintedSpeed> printed_speeds(const MeasuredLog& log, const Problem& problem) {

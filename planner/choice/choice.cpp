@@ -32,8 +32,6 @@ unsigned switches_of(const FrameworkRow& row) {
          (row.offloads_activations ? unsigned{kSwitchActivations} : 0);
 }
 
-bool certain(const SearchResult& result) { return !result.ranking.best().empty() && !result.at_risk; }
-
 /// Does `a` answer better than `b`: with what is readier to be started, then sooner?
 bool answers_better(const RunnableSearch& a, const RunnableSearch& b) {
   const Ready left = ready(a), right = ready(b);
@@ -54,7 +52,7 @@ namespace {
 /// Asks each framework whose software the figures are not of, with its own. Where something else answers for certain
 /// already it has to be faster by more than plainness is worth, which is known soonest.
 void ask_others(RunnableSearch& found, const Problem& problem, const Extent& extent, Searches& searches) {
-  const bool answered = certain(found.result);
+  const bool answered = answers_for_certain(found.result);
   if (problem.framework != Framework::Any || (answered && problem.objective == Objective::Memory)) return;
   Extent asked = extent, quick = extent;
   asked.if_any = quick.if_any = quick.best_alone = true;
@@ -68,7 +66,7 @@ void ask_others(RunnableSearch& found, const Problem& problem, const Extent& ext
     const auto ask = [&](const Extent& as) {
       other.result = searches.find(other.problem, as);
       judged += other.result.judged;
-      return certain(other.result);
+      return answers_for_certain(other.result);
     };
     if (answered && !ask(quick)) continue;
     if (!answered || !extent.best_alone) (void)ask(asked);
@@ -127,14 +125,14 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searc
   Extent first = extent;
   first.if_any |= offloads;
   RunnableSearch found = find_as_stated(on_gpus(problem), first, searches);
-  const bool answered = certain(found.result) && !found.nothing_runs;
+  const bool answered = answers_for_certain(found.result) && !found.nothing_runs;
   // What is slower than was asked for is not counted: there may be legal layouts then.
   const bool illegal = found.result.stats.legal == 0 && extent.slowest == Seconds::infinity();
   if (!offloads || illegal || (answered && !cramped(found, kHardlyBusy))) return found;
   const Seconds slowest = answered ? fastest_step(found) / kWorthTheHost : Seconds::infinity();
   RunnableSearch offloaded = find_offloaded(problem, extent, slowest, searches);
   const std::int64_t judged = found.judged + offloaded.judged;
-  if (certain(offloaded.result) && !offloaded.nothing_runs)
+  if (answers_for_certain(offloaded.result) && !offloaded.nothing_runs)
     found = std::move(offloaded);
   else if (!answered && !extent.if_any && !extent.best_alone && found.result.ranking.best().empty())
     found =
@@ -165,7 +163,7 @@ Seconds fastest_step(const RunnableSearch& found) { return found.result.ranking.
 bool cramped(const RunnableSearch& found, double mfu) {
   constexpr double kRoomy = 0.5;  // of the memory
   const Problem& problem = found.problem;
-  if (!certain(found.result) || problem.objective == Objective::Memory) return false;
+  if (!answers_for_certain(found.result) || problem.objective == Objective::Memory) return false;
   const Candidate& best = found.result.ranking.best().front();
   return best.score.peak > kRoomy * RealBytes(problem.cluster.gpu.memory) &&
          estimate(problem, best).mfu.model_causal < mfu;

@@ -8,8 +8,6 @@
 namespace plan {
 namespace {
 
-bool certain(const SearchResult& result) { return !result.ranking.best().empty() && !result.at_risk; }
-
 /// That nothing is as fast as was asked for.
 SearchResult nothing_of(const SearchResult& like, bool slower) {
   SearchResult none;
@@ -18,6 +16,8 @@ SearchResult nothing_of(const SearchResult& like, bool slower) {
 }
 
 }  // namespace
+
+bool answers_for_certain(const SearchResult& result) { return !result.ranking.best().empty() && !result.at_risk; }
 
 Searches::Known& Searches::known(const Problem& problem) {
   const auto same = [&](const Known& one) {
@@ -34,7 +34,7 @@ SearchResult Searches::find(const Problem& problem, const Extent& extent) {
   if (!extent.best_alone || !all || problem.objective != Objective::StepTime) return find_layouts(problem, extent);
   Known& about = known(problem);
   const bool sure = extent.certain || extent.slowest < Seconds::infinity();
-  if (certain(about.found)) {
+  if (answers_for_certain(about.found)) {
     const Seconds fastest = about.found.ranking.best().front().score.step_time;
     return fastest <= extent.slowest ? about.found : nothing_of(about.found, true);
   }
@@ -47,7 +47,7 @@ SearchResult Searches::find(const Problem& problem, const Extent& extent) {
   SearchResult found = find_layouts(first, extent);
   about.found = found, about.found.judged = 0;
   about.knows_risk = !sure;
-  if (!certain(found)) about.none_up_to = std::max(about.none_up_to, extent.slowest);
+  if (!answers_for_certain(found)) about.none_up_to = std::max(about.none_up_to, extent.slowest);
   return found;
 }
 

@@ -9,6 +9,9 @@
 
 namespace plan {
 
+/// Does the search's best layout fit the GPUs for certain?
+[[nodiscard]] bool answers_for_certain(const SearchResult& result);
+
 /// Searches for jobs that differ in their number of GPUs, in their framework and in the switches that they leave free,
 /// and in nothing else. What the fastest layout of one is, is searched for once, whoever asks and however fast it has
 /// to be.

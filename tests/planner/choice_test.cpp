@@ -20,7 +20,7 @@ using namespace plan;
 
 namespace {
 
-bool answers_for_certain(const SearchResult& result) { return !result.ranking.best().empty() && !result.at_risk; }
+bool fits_for_certain(const SearchResult& result) { return !result.ranking.best().empty() && !result.at_risk; }
 
 }  // namespace
 
@@ -112,7 +112,7 @@ TEST_CASE("the fastest that is fast enough is that of the whole search, whicheve
     problem.cluster.gpu.memory = round_bytes((i % 3 == 0 ? 2 : 30) * kGiB);
     CAPTURE(i);
     const RunnableSearch whole = find_runnable(problem);
-    const bool certain = answers_for_certain(whole.result) && !whole.nothing_runs;
+    const bool certain = fits_for_certain(whole.result) && !whole.nothing_runs;
     const Seconds best = certain ? whole.result.ranking.best().front().score.step_time : Seconds(1);
     for (const double share : {0.9, 1.1}) {
       const RunnableSearch faster = find_faster(problem, share * best);
@@ -139,7 +139,7 @@ TEST_CASE("no framework alone is faster than any of them by more than plainness 
     problem.framework = Framework::Any;
     problem.cluster.gpu.memory = round_bytes((1 + static_cast<double>(random() % 30)) * kGiB);
     const RunnableSearch found = find_runnable(problem);
-    if (!answers_for_certain(found.result) || found.nothing_runs) continue;
+    if (!fits_for_certain(found.result) || found.nothing_runs) continue;
     const Seconds best = found.result.ranking.best().front().score.step_time;
     ++answered, others += found.problem.framework != Framework::Any;
     for (const FrameworkRow& row : frameworks()) {
@@ -147,7 +147,7 @@ TEST_CASE("no framework alone is faster than any of them by more than plainness 
       Problem own = on_gpus(problem);
       own.framework = row.framework, own.training.stack = stack_on(row, problem.cluster.gpu);
       const SearchResult alone = find_layouts(own);
-      if (row.framework == Framework::Megatron || !answers_for_certain(alone)) continue;
+      if (row.framework == Framework::Megatron || !fits_for_certain(alone)) continue;
       const Seconds theirs = alone.ranking.best().front().score.step_time;
       CAPTURE(i);
       CAPTURE(std::string(row.name));
@@ -173,7 +173,7 @@ TEST_CASE("what a job states of its software holds under whichever framework ans
     problem.training.stack.routing_imbalance = 1 + static_cast<double>(random() % 5) / 4;
     if (i % 5 == 0) problem.inputs.push_back({"release", "26.04", Origin::Flag});
     const RunnableSearch found = find_runnable(problem);
-    if (!answers_for_certain(found.result) || found.nothing_runs) continue;
+    if (!fits_for_certain(found.result) || found.nothing_runs) continue;
     CAPTURE(i);
     CHECK(found.problem.training.stack.routing_imbalance == problem.training.stack.routing_imbalance);
     if (found.problem.framework == Framework::Any) {
@@ -186,7 +186,7 @@ TEST_CASE("what a job states of its software holds under whichever framework ans
     own.training.stack = stack_on(framework_row(own.framework), problem.cluster.gpu);
     own.training.stack.routing_imbalance = problem.training.stack.routing_imbalance;
     const RunnableSearch alone = find_runnable(own);
-    REQUIRE(answers_for_certain(alone.result));
+    REQUIRE(fits_for_certain(alone.result));
     CHECK(fastest_step(alone) == fastest_step(found));
     ++others;
   }
