@@ -13,6 +13,7 @@ and is printed with its place. The score is killed / (killed + survived).
   tests/tools/mutate.py --folder formulas --seed 7     one folder
   tests/tools/mutate.py --replay formulas/gemm.cpp:46  every change of one line
   tests/tools/mutate.py --list --folder presets        the changes that would be tried, to read
+  tests/tools/mutate.py --count 200 --go-on            what was stopped before: its outcomes are not asked for again
 
 The same seed draws the same changes. What a compiler refuses does not count, nor does what it must know itself and cannot
 be switched (the size of a type, a case label, what a static_assert reads): such changes are counted as not tried.
@@ -20,6 +21,7 @@ Survivors may be equivalent to what they replace: read them.
 """
 import argparse
 import concurrent.futures
+import hashlib
 import itertools
 import json
 import os
@@ -224,6 +226,25 @@ class Rounds:
         return within, late
 
 
+class Decided:
+    """What became of changes, kept in a file as soon as it is known: a run of hours that is stopped can go on."""
+
+    def __init__(self, path, source, options):
+        """Of another seed or tree it keeps nothing."""
+        tree = b"".join(subprocess.run(["git", "-C", source, *words], capture_output=True).stdout
+                        for words in (["rev-parse", "HEAD"], ["diff", "HEAD"]))
+        self.path, of = path, f"{options.seed} {options.scale} {hashlib.sha256(tree).hexdigest()}"
+        head, *rows = open(path).read().splitlines() if options.go_on and os.path.exists(path) else [""]
+        self.rows = dict(json.loads(row) for row in rows) if head == of else {}
+        if not self.rows:
+            with open(path, "w") as file:
+                file.write(of + "\n")
+
+    def add(self, mutant, killer):
+        with open(self.path, "a") as file:
+            file.write(json.dumps([str(mutant), killer]) + "\n")
+
+
 def report(options, folders, outcomes, undecided, rounds):
     """Prints the figures, and gives the score, in which a change that time left undecided counts as one that survived:
     what is noticed is noticed early."""
@@ -247,6 +268,8 @@ def arguments():
     parser.add_argument("--seed", default="1", help="any word")
     parser.add_argument("--count", type=int, default=10 ** 6)
     parser.add_argument("--skip", type=int, default=0, help="the first so many of them were tried before")
+    parser.add_argument("--go-on", action="store_true",
+                        help="take what a run of the same seed, scale and tree had decided when it was stopped")
     parser.add_argument("--verbose", action="store_true", help="say of every change what became of it")
     parser.add_argument("--minutes", type=float, default=10 ** 6, help="what is not decided after so many stays so")
     parser.add_argument("--folder", action="append", choices=FOLDERS)
@@ -282,7 +305,8 @@ def main():
              for test in json.loads(listed)["tests"] if test["name"] in needed}
     for test in tests.values():
         test.until = begun + 60 * options.minutes
-    rounds = Rounds(build, tests, options.jobs)
+    rounds, decided = Rounds(build, tests, options.jobs), Decided(
+        os.path.join(build.scratch, "decided"), source, options)
     if not all(rounds.pool.map(lambda work: build.compile(*work), works)):
         sys.exit("mutate.py: the switch does not compile")
     outcomes, undecided, late, ids = [], [], [], itertools.count()
@@ -290,6 +314,7 @@ def main():
 
     def tell(mutant, killer):
         outcomes.append((mutant, killer))
+        decided.add(mutant, killer)
         if options.verbose or killer is None:
             met = any(mutant.id in tests[name].met for name in TESTS[mutant.folder])
             print(f"killed by {killer}" if killer else "survived" if met else "no test comes by", mutant, flush=True)
@@ -299,6 +324,13 @@ def main():
         some = late + list(itertools.islice(drawn, size - len(late)))
         if not some:
             break
+        for mutant in filter(lambda m: str(m) in decided.rows, some):
+            outcomes.append((mutant, decided.rows[str(mutant)]))
+            if decided.rows[str(mutant)] is None:
+                print("survived before", mutant)
+        some = [mutant for mutant in some if str(mutant) not in decided.rows]
+        if not some:
+            continue
         for mutant in some:
             mutant.id = next(ids)
         within, late = rounds.prepare(some)
