@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
+#include <optional>
+#include <string_view>
 #include <system_error>
 
 #include "cli/commands/help.hpp"
@@ -126,14 +128,23 @@ bool is_for_people(const Args& args) {
 
 constexpr std::string_view kStandardOutput = "-";  ///< as a file's name, which no file gets by mistake
 
+/// A flag whose file is kept, and that was given the standard output's name instead.
+std::optional<std::string_view> kept_on_standard_output(const Args& args) {
+  if (args.output == kStandardOutput && find_command(args.verb)->product) return "--output";
+  if (args.rows == kStandardOutput) return "--rows";
+  if (args.append == kStandardOutput) return "--append";
+  return std::nullopt;
+}
+
 int run_and_write(const Args& args, Streams& streams) {
+  if (const std::optional<std::string_view> flag = kept_on_standard_output(args))
+    return report_errors(
+        {{"bad_value",
+          fmt::format("`{} -`: what this command writes is kept, and cannot go to the standard output", *flag),
+          {},
+          {fmt::format("name it, as `{} ./-`", *flag == "--output" ? "-o" : *flag)}}},
+        streams);
   const bool product = find_command(args.verb)->product, standard = args.output == kStandardOutput;
-  if (product && standard)
-    return report_errors({{"bad_value",
-                           "`--output -`: what this command writes is kept, and cannot go to the standard output",
-                           {},
-                           {"name it, as `-o ./-`"}}},
-                         streams);
   const bool redirected = args.output && !product && !standard;
   const int status = answer(args, streams);
   if (is_for_people(args)) streams.out = for_people(streams.out, streams.out_terminal.color);

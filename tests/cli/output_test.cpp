@@ -70,6 +70,12 @@ TEST_CASE("a dash is the standard output, and no file of what is kept") {
   CHECK(dash.out == plain.out);
   CHECK(run({"emit", "megatron-lm", "--model", "8b", "--gpus", "8", "-o", "-"}).status == 2);
   CHECK(run({"probe", "-o", "-"}).status == 2);
+  for (const std::vector<std::string>& asked :
+       {std::vector<std::string>{"validate", "runs.csv", "--rows", "-"}, {"diagnose", "--append", "-"}}) {
+    const Ran refused = run(asked);
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find(asked[asked.size() - 2] + " -`: what this command writes is kept") != std::string::npos);
+  }
   CHECK(std::filesystem::is_empty("."));
 }
 
