@@ -162,29 +162,37 @@ class Mover {
   void try_side(int from, int step) {
     const int end = step > 0 ? static_cast<int>(rank_.size()) : -1;
     moved_ = ranks_;
+    count_overloaded();
     for (int to = from + step; to != end; to += step) {
       // The layer that crosses: the last one before the boundary, or the first one behind it.
       const int boundary = first_[static_cast<std::size_t>(step > 0 ? to : to + 1)];
       const double layer = cost_.layers[static_cast<std::size_t>(step > 0 ? boundary - 1 : boundary)];
-      moved_[rank_[static_cast<std::size_t>(to - step)]] -= layer;
-      const double fuller = moved_[rank_[static_cast<std::size_t>(to)]] += layer;
-      // Most moves overload the rank that they reach, or the one that the move before overloaded.
-      if (!best_.balance.below(fuller) && !best_.balance.below(moved_[overloaded_])) weigh(from, to);
+      change(moved_[rank_[static_cast<std::size_t>(to - step)]], -layer);
+      change(moved_[rank_[static_cast<std::size_t>(to)]], layer);
+      if (overloaded_ == 0) weigh(from, to);  // most moves overload some rank
     }
+  }
+
+  void change(double& rank, double layer) {
+    const bool before = best_.balance.below(rank);
+    rank += layer;
+    overloaded_ += static_cast<int>(best_.balance.below(rank)) - static_cast<int>(before);
+  }
+
+  void count_overloaded() {
+    overloaded_ = static_cast<int>(
+        std::count_if(moved_.begin(), moved_.end(), [&](double cost) { return best_.balance.below(cost); }));
   }
 
   void weigh(int from, int to) {
     Balance tried;
-    for (std::size_t rank = 0; rank < moved_.size(); ++rank) {
-      const double cost = moved_[rank];
-      if (best_.balance.below(cost)) {
-        overloaded_ = rank;
-        return;
-      }
+    for (const double cost : moved_) {
       tried.largest = std::max(tried.largest, cost);
       tried.squares += cost * cost;
     }
-    if (tried.better_than(best_.balance)) best_ = {tried, from, to};
+    if (!tried.better_than(best_.balance)) return;
+    best_ = {tried, from, to};
+    count_overloaded();
   }
 
   const PartitionCost& cost_;
@@ -192,7 +200,7 @@ class Mover {
   std::vector<std::size_t> rank_{};  ///< by chunk
   std::vector<int> first_{};         ///< by chunk, its first layer
   std::vector<double> ranks_{}, moved_{};
-  std::size_t overloaded_ = 0;  ///< a rank that was, under the move looked at last that overloads one
+  int overloaded_ = 0;  ///< ranks so costly under the move at hand that it is no better than the best one
   Move best_{};
 };
 
