@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "planner/answer/plan.hpp"
@@ -47,10 +48,11 @@ class Tally {
   void reject(int rule, std::int64_t layouts);
   void merge(const Tally& other);
   std::int64_t total() const;
+  /// In the order of the rules.
   std::vector<Rejected> rows() const;
 
  private:
-  std::vector<std::int64_t> by_rule_{};
+  std::vector<std::pair<int, std::int64_t>> by_rule_{};  ///< of the few that rejected something
 };
 
 /// How many layouts share some outer axes, whatever rules say of the inner ones: what one rejection rules out.

@@ -210,7 +210,7 @@ RealBytes FamilySearch::least_memory(const Layout& run, const ShardingList& shar
   const int fewest = family.fewest_layers;
   const std::size_t states = least_states_of(run, shardings, fewest);
   // The model states alone may be too large, or leave too few choices to be fast: then activations need no look.
-  const RealBytes bare = states_[states].bare;
+  const RealBytes bare = (*states_)[states].bare;
   if (bare > capacity_ || hopeless(run, time, bare, run_runs_on_)) return bare;
   if (least_activities_.empty())
     least_activities_ =

@@ -26,17 +26,18 @@ void lower(ActivityMemory& least, const ActivityMemory& other) {
 
 std::size_t FamilySearch::least_states_of(const Layout& run, const ShardingList& shardings, int fewest) {
   const bool both = both_ways(run.schedule);
-  for (std::size_t i = 0; i < states_.size(); ++i)
-    if (const StatesUnder& known = states_[i]; known.both == both && known.runs_on == run_runs_on_ &&
-                                               among(run, shardings, *known.shardings) &&
-                                               among(run, *known.shardings, shardings))
+  std::vector<StatesUnder>& all = *states_;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (const StatesUnder& known = all[i]; known.fewest == fewest && known.both == both &&
+                                           known.runs_on == run_runs_on_ && among(run, shardings, *known.shardings) &&
+                                           among(run, *known.shardings, shardings))
       return i;
   const std::vector<FrameworkMask>& each = shardings.runs_on(problem_, run, wanted_);
   std::vector<Sharding> that_run;
   for (std::size_t i = 0; i < each.size(); ++i)
     if ((each[i] & run_runs_on_) != 0) that_run.push_back(shardings.all[i]);
   const bool apart = that_run.size() < each.size() && !runnable_alone();
-  StatesUnder under{&shardings, both, run_runs_on_, apart, {}, {}, {}};
+  StatesUnder under{fewest, &shardings, both, run_runs_on_, apart, {}, {}, {}};
   // The fullest node holds at least the mean of all.
   const double world = run.world(), most = std::clamp<double>(problem_.cluster.gpus_per_node, 1, world);
   const double in_node = kBelow * world / std::ceil(world / most);
@@ -48,14 +49,14 @@ std::size_t FamilySearch::least_states_of(const Layout& run, const ShardingList&
   under.memory = of(apart ? shardings.all : that_run);
   if (apart) under.running = of(that_run);
   under.bare = least_peak(under.memory, {}, {}, *memory_);
-  states_.push_back(std::move(under));
-  return states_.size() - 1;
+  all.push_back(std::move(under));
+  return all.size() - 1;
 }
 
 const FamilySearch::PeaksUnder& FamilySearch::least_peaks_of(std::size_t states, const LeastOfRun& of) {
   for (const PeaksUnder& known : peaks_)
     if (known.states == states && known.vp == of.vp && known.flights == of.flights) return known;
-  const StatesUnder& under = states_[states];
+  const StatesUnder& under = (*states_)[states];
   PeaksUnder all{states, of.vp, of.flights, {}, {}};
   all.peaks.reserve(least_activities_.size());
   const LeastChunks chunks{of.vp, of.flights};

@@ -31,56 +31,53 @@ std::optional<Candidate> FamilySearch::plainest(const Costed& family, const Allo
   return plainest_->best;
 }
 
+/// Families with the same degrees share most.
+void FamilySearch::turn_to(const Layout& family) {
+  if (lists_.turn_to(family)) all_states_.clear();
+  prices_.turn_to(family), traffic_.turn_to(family);
+  states_ = &all_states_[{degrees_of(family), batch_of_states(problem_, family)}];
+}
+
 void FamilySearch::search_family(const Costed& family) {
   costs_ = family.costs;
   evaluator_.reset(), memory_.reset();
-  lists_.turn_to(family.layout), prices_.turn_to(family.layout), traffic_.turn_to(family.layout);
+  turn_to(family.layout);
   straggling_ = family.bound.waits;
-  tables_.clear(), holdings_.clear(), states_.clear(), peaks_.clear();
+  tables_.clear(), holdings_.clear(), peaks_.clear();
   least_activities_.clear(), kept_layers_.reset(), crowded_ = {};
   family_runs_on_ = wanted_;
   for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
     if (costs_ != nullptr) family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
-  const Fate whole = judge_whole(family);
+  if (const Fate whole = judge_whole(family); whole != Fate::Searched) return count(family.layout, whole);
   std::array<Judged, kAxisOrders> rejected;  // the last of each order
   for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome_->tally, inner_)) {
     Layout layout = run_of(problem_, family.layout, run);
     vp_ = run.vp;
-    if (costs_ != nullptr) run_runs_on_ = accepting(problem_, layout, Level::Schedule, family_runs_on_);
+    run_runs_on_ = accepting(problem_, layout, Level::Schedule, family_runs_on_);
     if (too_slow(layout, family)) continue;
     const ShardingList& shardings = lists_.of(layout, inner_);
-    outcome_->tally.merge(shardings.tally);
-    if (shardings.all.empty()) continue;
+    const std::int64_t layouts = layouts_of(layout, shardings, outcome_->tally);
+    if (layouts == 0) continue;
     if (static_cast<std::size_t>(vp_) >= twins_.size())
       twins_.resize(static_cast<std::size_t>(vp_) + 1, {kNever, RealBytes::infinity()});
-    const std::size_t layouts = recomputing_of(layout).all.size() * shardings.all.size();
-    if (layouts == 0) {  // the one recomputation that the user fixed
-      outcome_->tally.reject(broken_rule(problem_, problem_.fixed.recompute.value_or(Recompute{})),
-                             static_cast<std::int64_t>(shardings.all.size()));
-      continue;
-    }
     legal_ = true;
-    // Its states alone are too large, as whoever prices families knows, or one like it did not fit.
-    if (costs_ == nullptr || (whole == Fate::Searched && crowded(layout, shardings))) {
-      too_big(layouts);
+    if (crowded(layout, shardings)) {
+      count(layouts, Fate::TooBig);
       continue;
     }
     RealBytes least;
-    const Fate fate = whole != Fate::Searched ? whole : judge(layout, shardings, family, rejected, least);
-    if (fate == Fate::TooBig) too_big(layouts);
-    if (fate == Fate::Pruned) prune(layouts);
-    if (fate != Fate::Searched) continue;
-    if (traffic_beats(layout, shardings))
-      prune(layouts);
-    else
-      search_run(std::move(layout), shardings, least);
+    Fate fate = judge(layout, shardings, family, rejected, least);
+    if (fate == Fate::Searched && traffic_beats(layout, shardings)) fate = Fate::Pruned;
+    count(layouts, fate);
+    if (fate == Fate::Searched) search_run(std::move(layout), shardings, least);
   }
 }
 
 /// Most families have nothing that any of their runs could change.
 FamilySearch::Fate FamilySearch::judge_whole(const Costed& family) {
   vp_ = 0, twins_.assign(1, {kNever, RealBytes::infinity()});
-  if (costs_ == nullptr || !bounds_) return Fate::Searched;
+  if (costs_ == nullptr) return Fate::TooBig;  // its states alone, as whoever prices families knows
+  if (!bounds_) return Fate::Searched;
   if (hopeless(family.layout, family.bound.any, {}, family_runs_on_)) return Fate::Pruned;
   if (family.states > capacity_) return Fate::TooBig;
   return hopeless(family.layout, family.bound.any, family.states, family_runs_on_) ? Fate::Pruned : Fate::Searched;
@@ -89,7 +86,7 @@ FamilySearch::Fate FamilySearch::judge_whole(const Costed& family) {
 /// Where the best alone is asked for, nobody counts what is slower than what was found.
 bool FamilySearch::too_slow(const Layout& run, const Costed& family) const {
   const bool found = kept_ != nullptr && kept_->ranking.full();
-  if (!extent_.best_alone || !legal_ || costs_ == nullptr || !(found || extent_.slowest < kNever)) return false;
+  if (!extent_.best_alone || !legal_ || !(found || extent_.slowest < kNever)) return false;
   const LeastOfRun of = least_of(run);
   return hopeless(run, family.bound.of_run(run, of.micro_batches, of.steps, {}), {}, run_runs_on_);
 }

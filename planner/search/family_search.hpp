@@ -150,6 +150,7 @@ class FamilySearch {
   };
   /// least_states() under some shardings.
   struct StatesUnder {
+    int fewest = 0;  ///< layers that every rank has
     const ShardingList* shardings = nullptr;
     bool both = false;          ///< of DualPipe
     FrameworkMask runs_on = 0;  ///< that may run them, where that decides what counts
@@ -200,10 +201,16 @@ class FamilySearch {
     RealBytes running{};  ///< if a wanted framework runs it
   };
 
+  void turn_to(const Layout& family);
   /// All runs of the family at hand.
   void search_family(const Costed& family);
   /// What becomes of all runs of a family whatever they are.
   Fate judge_whole(const Costed& family);
+  /// Counts all layouts of a family of which nothing is looked into.
+  void count(const Layout& family, Fate fate);
+  const Counted& counted(const Layout& family);
+  /// How many layouts a run has that rules leave; the others are tallied.
+  std::int64_t layouts_of(const Layout& run, const ShardingList& shardings, Tally& tally);
   /// Has a list of shardings none that the other has not, nor one that more frameworks run?
   bool among(const Layout& run, const ShardingList& some, const ShardingList& others) const;
   /// Has a run nothing that the one rejected before it has not?
@@ -279,6 +286,11 @@ class FamilySearch {
   bool never_plainest(const Layout& layout, Seconds step_time, FrameworkMask runs_on) const;
   void too_big(std::size_t layouts) { outcome_->too_big += static_cast<std::int64_t>(layouts); }
   void prune(std::size_t layouts) { outcome_->pruned += static_cast<std::int64_t>(layouts); }
+  /// Counts layouts that met this fate, if they did.
+  void count(std::int64_t layouts, Fate fate) {
+    if (fate == Fate::TooBig) outcome_->too_big += layouts;
+    if (fate == Fate::Pruned) outcome_->pruned += layouts;
+  }
 
   const Problem& problem_;
   RealBytes capacity_, host_;  ///< of a GPU, and of a node
@@ -303,7 +315,9 @@ class FamilySearch {
   Holdings holdings_{};
   PriceBook prices_{};
   LeastTraffic traffic_;
-  std::vector<StatesUnder> states_{};
+  /// By degrees and micro-batch, but for how many there are of which it changes nothing.
+  std::map<std::pair<Degrees, int>, std::vector<StatesUnder>> all_states_{};
+  std::vector<StatesUnder>* states_ = nullptr;  ///< of families like the one at hand
   std::vector<PeaksUnder> peaks_{};
   std::vector<LeastActivity> least_activities_{};  ///< empty: not known yet
   std::optional<KeptLayers> kept_layers_{};

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "planner/search/least_traffic.hpp"
-
 namespace plan {
 namespace {
 
-constexpr std::size_t kMostFamilies = 8192;  // whose lists are kept
+constexpr std::size_t kMostFamilies = 8192;   // whose lists are kept
+constexpr std::size_t kMostPrices = 1 << 18;  // that are kept
 
 void lower(ShardedMemory& least, const ShardedMemory& other) {
   least.weights = std::min(least.weights, other.weights);
@@ -52,14 +51,17 @@ bool ShardingList::among(const ShardingList& others) const {
   return true;
 }
 
-void ShardingLists::turn_to(const Layout& l) {
-  if (lists_.size() > kMostFamilies) lists_.clear();
-  present_ = &lists_[Key{l.tp, l.cp, l.pp, l.dp, l.ep, l.etp, l.sequence_parallel}];
+bool ShardingLists::turn_to(const Layout& family) {
+  const bool forgets = lists_.size() > kMostFamilies;
+  if (forgets) lists_.clear();
+  present_ = &lists_[degrees_of(family)];
+  counted_ = &present_->counted[family.micro_batch];
+  return forgets;
 }
 
 const ShardingList& ShardingLists::of(const Layout& run, InnerSpace& inner) {
   const std::size_t at = static_cast<std::size_t>(run.schedule) * kAxisOrders + static_cast<std::size_t>(run.order);
-  std::optional<ShardingList>& list = (*present_)[at];
+  std::optional<ShardingList>& list = present_->by_run[at];
   if (!list) {
     list.emplace();
     list->all = enumerate_shardings(problem_, run, list->tally, inner);
@@ -118,16 +120,17 @@ std::vector<Holding*> Holdings::of(const Placement& placement, const Layout& run
 }
 
 void PriceBook::turn_to(const Layout& family) {
-  Layout like = family_of_states(family);
-  if (like == family_) return;
-  pages_.clear(), family_ = std::move(like);
+  if (prices_ > kMostPrices) pages_.clear(), prices_ = 0;
+  family_ = degrees_of(family);
 }
 
 Prices& PriceBook::of(const StageContent& content, bool both, const std::vector<Sharding>& shardings) {
-  for (const std::unique_ptr<Page>& page : pages_)
+  std::vector<std::unique_ptr<Page>>& pages = pages_[family_];
+  for (const std::unique_ptr<Page>& page : pages)
     if (page->both == both && page->content == content && page->shardings == shardings) return page->prices;
-  Page& page = *pages_.emplace_back(std::make_unique<Page>(Page{content, both, shardings}));
+  Page& page = *pages.emplace_back(std::make_unique<Page>(Page{content, both, shardings}));
   for (auto& prices : page.prices) prices.resize(shardings.size());
+  prices_ += page.prices.size() * shardings.size();
   return page.prices;
 }
 

@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <vector>
 
 #include "planner/estimate/evaluate.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/search/enumerate.hpp"
+#include "planner/search/least_traffic.hpp"
 
 namespace plan {
 
@@ -28,21 +29,31 @@ struct ShardingList {
   mutable std::vector<FrameworkMask> runs_on_{};
 };
 
+/// How many layouts a family has: none of its inner rules reads the kind of context.
+struct Counted {
+  std::int64_t legal = 0;
+  Tally tally{};  ///< of the others
+};
+
 /// The lists of shardings that rules leave, kept from family to family.
 class ShardingLists {
  public:
   explicit ShardingLists(const Problem& problem) : problem_(problem) {}
-  /// Turns to the runs of this family: lists of others may be forgotten.
-  void turn_to(const Layout& family);
+  /// Turns to the runs of this family. True: the lists of all others are forgotten.
+  bool turn_to(const Layout& family);
   const ShardingList& of(const Layout& run, InnerSpace& inner);
+  /// Of the family at hand; none: it was not counted yet.
+  std::optional<Counted>& counted() { return *counted_; }
 
  private:
-  using Key =
-      std::tuple<int, int, int, int, int, int, bool>;  ///< with schedule and order all that those rules may read
-  using ByRun = std::array<std::optional<ShardingList>, kSchedules * kAxisOrders>;  ///< by schedule, then order
+  struct Lists {
+    std::array<std::optional<ShardingList>, kSchedules * kAxisOrders> by_run{};  ///< by schedule, then order
+    std::map<int, std::optional<Counted>> counted{};                             ///< by micro-batch
+  };
   const Problem& problem_;
-  std::map<Key, ByRun> lists_{};
-  ByRun* present_ = nullptr;
+  std::map<Degrees, Lists> lists_{};  ///< with schedule and order the degrees are all that those rules may read
+  Lists* present_ = nullptr;
+  std::optional<Counted>* counted_ = nullptr;
 };
 
 /// Of one layer, what recomputing some modules decides.
@@ -89,8 +100,9 @@ class PriceBook {
     std::vector<Sharding> shardings{};
     Prices prices{};
   };
-  Layout family_{};  ///< at hand, as far as prices depend on it
-  std::vector<std::unique_ptr<Page>> pages_{};
+  Degrees family_{};  ///< at hand
+  std::map<Degrees, std::vector<std::unique_ptr<Page>>> pages_{};
+  std::size_t prices_ = 0;  ///< that there is room for
 };
 
 /// What a rank holds, with all that sharding decides of it. No placement, schedule or recomputation changes that, and

@@ -147,17 +147,13 @@ LeastStates least_states(const Problem& problem, const Layout& family, const std
   return least;
 }
 
+int batch_of_states(const Problem& problem, const Layout& family) {
+  const bool several = micro_batches(problem.training.global_batch, family.dp, family.micro_batch) > 1;
+  return several ? 1 : family.micro_batch;
+}
+
 RealBytes LeastStatesOfAny::of(const Layout& family) {
-  // States do not depend on how context is exchanged, nor on the micro-batch where there are several.
-  const bool several = micro_batches(problem_.training.global_batch, family.dp, family.micro_batch) > 1;
-  const std::array like{family.tp,
-                        family.cp,
-                        family.pp,
-                        family.dp,
-                        family.ep,
-                        family.etp,
-                        int{family.sequence_parallel},
-                        several ? 1 : family.micro_batch};
+  const std::pair like{degrees_of(family), batch_of_states(problem_, family)};
   if (least_ >= RealBytes() && like == last_) return least_;
   last_ = like;
   // No group takes less than all ranks do.

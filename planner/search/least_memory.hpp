@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
 #include <map>
 #include <optional>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "planner/search/enumerate.hpp"
@@ -27,6 +27,9 @@ struct LeastStates {
                                        const std::vector<Sharding>& shardings, int fewest, bool both,
                                        const MemoryModel& memory);
 
+/// The micro-batch of a family as far as its states depend on it: where there are several, they do not.
+[[nodiscard]] int batch_of_states(const Problem& problem, const Layout& family);
+
 /// The same of families, before anything is known of their time.
 class LeastStatesOfAny {
  public:
@@ -36,7 +39,7 @@ class LeastStatesOfAny {
  private:
   const Problem& problem_;
   std::map<std::tuple<int, int, int, int>, MemoryModel> models_{};  ///< by tp, ep, etp, pp: what parameters depend on
-  std::array<int, 8> last_{};  ///< axes that were asked for, as far as states depend on them
+  std::pair<Degrees, int> last_{};  ///< what was asked for, as far as states depend on it
   RealBytes least_{-1};
 };
 

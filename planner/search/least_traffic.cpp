@@ -52,43 +52,40 @@ FullestRank fullest_rank(const Problem& problem, const MemoryModel& memory, int 
   return fullest;
 }
 
-Layout family_of_states(const Layout& family) {
-  Layout like = family;
-  like.cp_kind = CpKind::Ring, like.cp_ulysses = 1, like.micro_batch = 1;
-  return like;
-}
-
 LeastTraffic::LeastTraffic(const Problem& problem) : problem_(problem), sure_bytes_(grows_from(problem.cluster)) {}
 
 void LeastTraffic::turn_to(const Layout& family) {
-  Layout like = family_of_states(family);
-  if (like == family_) return;
-  pages_.clear(), content_.reset(), family_ = std::move(like);
+  constexpr std::size_t kMostTimes = 1 << 18;  // that are kept
+  if (times_ > kMostTimes) known_.clear(), times_ = 0;
+  family_ = degrees_of(family);
 }
 
 const std::vector<Seconds>& LeastTraffic::of(const Layout& run, const std::vector<Sharding>& shardings,
                                              const ShardingPricer& pricer, const MemoryModel& memory) {
   const bool both = both_ways(run.schedule);
-  for (const std::unique_ptr<Page>& page : pages_)
+  Known& known = known_[family_];
+  for (const std::unique_ptr<Page>& page : known.pages)
     if (page->order == run.order && page->both == both && page->shardings == shardings) return page->least;
-  if (!content_) content_ = fullest_rank(problem_, memory, run.pp).content;
-  Page& page = *pages_.emplace_back(std::make_unique<Page>(Page{run.order, both, shardings}));
+  if (!known.content) known.content = fullest_rank(problem_, memory, run.pp).content;
+  Page& page = *known.pages.emplace_back(std::make_unique<Page>(Page{run.order, both, shardings}));
   page.least.reserve(shardings.size());
-  const StageSums sums = memory.sums(*content_);
+  const StageSums sums = memory.sums(*known.content);
   Layout layout = run;
   for (const Sharding& sharding : shardings) {
     layout.zero = sharding.zero, layout.shard = sharding.shard;
-    page.least.push_back(under(layout, pricer, sums));
+    page.least.push_back(under(layout, pricer, sums, *known.content));
   }
+  times_ += shardings.size();
   return page.least;
 }
 
-Seconds LeastTraffic::under(const Layout& layout, const ShardingPricer& pricer, const StageSums& sums) const {
+Seconds LeastTraffic::under(const Layout& layout, const ShardingPricer& pricer, const StageSums& sums,
+                            const StageContent& content) const {
   const Stack& stack = problem_.training.stack;
   const auto exposed = [&](bool overlaps) {
     return overlaps ? std::min(1.0, problem_.cluster.calibration.overlap_tax) : 1.0;
   };
-  const DataParallel price = pricer.price<double>(layout, sums, *content_, problem_.cluster, sure_bytes_);
+  const DataParallel price = pricer.price<double>(layout, sums, content, problem_.cluster, sure_bytes_);
   const double reduce = exposed(layout.zero == 3 ? stack.overlap_param_gather : stack.overlap_grad_reduce);
   return Seconds(kBelow *
                  (reduce * price.reduce + exposed(stack.overlap_param_gather) * price.gather + price.optimizer));

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "planner/estimate/sharding_price.hpp"
@@ -22,7 +25,10 @@ struct FullestRank {
 [[nodiscard]] FullestRank fullest_rank(const Problem& problem, const MemoryModel& memory, int pp);
 
 /// A family but for its kind of context parallelism and its micro-batch, which change nothing of how states are shared.
-[[nodiscard]] Layout family_of_states(const Layout& family);
+using Degrees = std::tuple<int, int, int, int, int, int, bool>;
+[[nodiscard]] inline Degrees degrees_of(const Layout& l) {
+  return {l.tp, l.cp, l.pp, l.dp, l.ep, l.etp, l.sequence_parallel};
+}
 
 /// What gradients, parameters and the optimizer step of the fullest rank add to each step at least, whatever
 /// hides their traffic: what is hidden slows the work that hides it. A straggler's share comes on top.
@@ -43,13 +49,20 @@ class LeastTraffic {
     std::vector<Sharding> shardings{};
     std::vector<Seconds> least{};
   };
-  Seconds under(const Layout& layout, const ShardingPricer& pricer, const StageSums& sums) const;
+  Seconds under(const Layout& layout, const ShardingPricer& pricer, const StageSums& sums,
+                const StageContent& content) const;
+
+  /// What was found of families with the same degrees.
+  struct Known {
+    std::optional<StageContent> content{};
+    std::vector<std::unique_ptr<Page>> pages{};
+  };
 
   const Problem& problem_;
   RealBytes sure_bytes_{};  ///< a larger message never takes less time from here on
-  Layout family_{};         ///< at hand, as far as anything here depends on it
-  std::optional<StageContent> content_{};
-  std::vector<std::unique_ptr<Page>> pages_{};
+  Degrees family_{};        ///< at hand
+  std::map<Degrees, Known> known_{};
+  std::size_t times_ = 0;  ///< that are known
 };
 
 }  // namespace plan

@@ -2,12 +2,18 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "oracle/brute_search.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/search/enumerate.hpp"
+#include "planner/search/least_memory.hpp"
+#include "planner/search/least_traffic.hpp"
 #include "planner/search/search.hpp"
 
 using namespace plan;
@@ -54,4 +60,58 @@ TEST_CASE("tensor ranks that each hold the whole sequence, which nobody searches
     CHECK(whole->step_time >= 0.98 * split->step_time);
   }
   CHECK(compared > 20);
+}
+
+TEST_CASE("the kind of context changes nothing of how a family may run and shard, which is counted once") {
+  std::mt19937 random(41);
+  int compared = 0;
+  for (int i = 0; i < oracle::rounds(120); ++i) {
+    Problem problem = oracle::widened(oracle::random_problem(random, 64), random);
+    if (i % 3 != 0) problem.fixed = {};
+    Tally outer;
+    std::map<std::pair<Degrees, int>, std::pair<std::int64_t, std::vector<Rejected>>> known;
+    for (const Family& family : enumerate_families(problem, outer)) {
+      std::int64_t legal = 0;
+      Tally tally;
+      for (const Pipelining& run : enumerate_runs(problem, family.layout, tally))
+        legal +=
+            static_cast<std::int64_t>(enumerate_shardings(problem, run_of(problem, family.layout, run), tally).size());
+      const std::pair key{degrees_of(family.layout), family.layout.micro_batch};
+      const auto [place, first] = known.try_emplace(key, legal, tally.rows());
+      if (first) continue;
+      ++compared;
+      CHECK(place->second.first == legal);
+      const std::vector<Rejected>&before = place->second.second, now = tally.rows();
+      CHECK(std::equal(before.begin(), before.end(), now.begin(), now.end(), [](const Rejected& a, const Rejected& b) {
+        return a.reason == b.reason && a.count == b.count;
+      }));
+    }
+  }
+  CHECK(compared > oracle::at_least(200));
+}
+
+TEST_CASE("states of families with the same degrees are the same whatever else they differ in") {
+  std::mt19937 random(42);
+  int compared = 0;
+  for (int i = 0; i < oracle::rounds(120); ++i) {
+    Problem problem = oracle::widened(oracle::random_problem(random, 64), random);
+    if (i % 3 != 0) problem.fixed = {};
+    Tally tally;
+    std::map<std::pair<Degrees, int>, std::vector<RealBytes>> known;
+    for (const Family& family : enumerate_families(problem, tally)) {
+      const Layout& layout = family.layout;
+      const std::vector<Pipelining> runs = enumerate_runs(problem, layout, tally);
+      if (runs.empty()) continue;
+      const Layout run = run_of(problem, layout, runs[random() % runs.size()]);
+      const MemoryModel memory(problem, run);
+      std::vector<RealBytes> peaks;
+      for (const Sharding& one : std::vector<Sharding>{{0, 0}, {1, 0}, {2, 0}, {3, 0}, {3, 2}})
+        for (const bool both : {false, true})
+          peaks.push_back(least_peak(least_states(problem, run, {one}, 1, both, memory), {}, {}, memory));
+      const auto [place, first] = known.try_emplace({degrees_of(layout), batch_of_states(problem, layout)}, peaks);
+      compared += !first;
+      CHECK(place->second == peaks);
+    }
+  }
+  CHECK(compared > oracle::at_least(200));
 }
