@@ -76,6 +76,18 @@ RunnableSearch find_no_slower(const Problem& problem, Seconds slowest, bool anyt
   return ready(answer) == Ready::Yes && fastest_step(answer) <= slowest ? answer : found;
 }
 
+/// The fastest step where nothing runs what was found so far: of what some framework runs and fits for certain, however
+/// slow, or of what nothing runs, if it is no slower than `slowest`.
+RunnableSearch find_readier(const Problem& problem, Seconds slowest, Searches& searches) {
+  RunnableSearch found = find_runnable(problem, {.best_alone = true, .certain = true, .if_any = true}, searches);
+  if (ready(found) == Ready::Yes) return found;
+  Problem paper = on_gpus(problem);
+  paper.framework = Framework::None;
+  const SearchResult fast = searches.find(paper, {.best_alone = true, .slowest = slowest, .if_any = true});
+  // Where there is none, whatever else there is answers no better.
+  return fast.ranking.best().empty() ? found : find_runnable(problem, kFirst, searches);
+}
+
 /// Tries smaller numbers of GPUs and keeps the one that answers best. Fewer GPUs have to be faster by more than
 /// plainness is worth, unless what more of them have could not be started.
 class FewerGpus {
@@ -113,6 +125,7 @@ class FewerGpus {
     const Problem first = with_best_alone(problem_, gpus);
     if (before == Ready::Yes)
       return {find_no_slower(first, slowest(gpus, before), unusual(best_.search, problem_), searches_), false};
+    if (before == Ready::Paper) return {find_readier(first, slowest(gpus, before), searches_), false};
     // What divides well and is nearly all of them is most often the one to use: a look at its fastest step alone would
     // come on top.
     if (before == Ready::Nothing && divides_well(problem_, gpus) && gpus >= kNearlyAsBusy * problem_.gpus)

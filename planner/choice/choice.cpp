@@ -124,17 +124,25 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searc
   const bool offloads = (problem.free_switches & kHostSwitches) != 0;
   Extent first = extent;
   first.if_any |= offloads;
-  RunnableSearch found = find_as_stated(on_gpus(problem), first, searches);
+  Extent sure = first;
+  // What may fit the GPUs is no answer where something fits for certain with the hosts' memory.
+  const bool later = offloads && !extent.certain && extent.families == Extent{}.families &&
+                     problem.objective == Objective::StepTime;
+  sure.certain |= later;
+  RunnableSearch found = find_as_stated(on_gpus(problem), sure, searches);
   const bool answered = answers_for_certain(found.result) && !found.nothing_runs;
   // What is slower than was asked for is not counted: there may be legal layouts then.
   const bool illegal = found.result.stats.legal == 0 && extent.slowest == Seconds::infinity();
+  if (illegal && later) return find_as_stated(on_gpus(problem), first, searches);
   if (!offloads || illegal || (answered && !cramped(found, kHardlyBusy))) return found;
   const Seconds slowest = answered ? fastest_step(found) / kWorthTheHost : Seconds::infinity();
   RunnableSearch offloaded = find_offloaded(problem, extent, slowest, searches);
   const std::int64_t judged = found.judged + offloaded.judged;
   if (answers_for_certain(offloaded.result) && !offloaded.nothing_runs)
     found = std::move(offloaded);
-  else if (!answered && !extent.if_any && !extent.best_alone && found.result.ranking.best().empty())
+  else if (later && !answered)
+    found = find_as_stated(on_gpus(problem), first, searches);
+  if (!answered && !extent.if_any && !extent.best_alone && found.result.ranking.best().empty())
     found =
         find_as_stated(on_gpus(problem), extent, searches);  // whoever reports that nothing fits counts what does not
   found.judged = judged;

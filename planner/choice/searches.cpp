@@ -31,8 +31,17 @@ Searches::Known& Searches::known(const Problem& problem) {
 
 SearchResult Searches::find(const Problem& problem, const Extent& extent) {
   const bool all = extent.families == Extent{}.families;
-  if (!extent.best_alone || !all || problem.objective != Objective::StepTime) return find_layouts(problem, extent);
+  if (!all || problem.objective != Objective::StepTime) return find_layouts(problem, extent);
   Known& about = known(problem);
+  Extent asked = extent;
+  asked.none_certain = about.none_up_to == Seconds::infinity();
+  if (!extent.best_alone) {
+    if (asked.none_certain && extent.certain && extent.if_any) return nothing_of(about.found, about.found.slower);
+    SearchResult found = find_layouts(problem, asked);
+    if (extent.certain && found.ranking.best().empty())
+      about.found.stats = found.stats, about.none_up_to = Seconds::infinity();
+    return found;
+  }
   const bool sure = extent.certain || extent.slowest < Seconds::infinity();
   if (answers_for_certain(about.found)) {
     const Seconds fastest = about.found.ranking.best().front().score.step_time;
@@ -44,7 +53,7 @@ SearchResult Searches::find(const Problem& problem, const Extent& extent) {
   }
   Problem first = problem;
   first.top = 1, first.pareto = false;
-  SearchResult found = find_layouts(first, extent);
+  SearchResult found = find_layouts(first, asked);
   about.found = found, about.found.judged = 0;
   about.knows_risk = !sure;
   if (!answers_for_certain(found)) about.none_up_to = std::max(about.none_up_to, extent.slowest);

@@ -318,9 +318,10 @@ namespace {
 
 /// May a wanted framework run any layout of these families, whatever it takes?
 bool some_run(const Problem& problem, const std::vector<Family>& families) {
+  const FrameworkMask wanted = wanted_frameworks(problem);
+  if (wanted == 0) return false;
   Tally uncounted;
   InnerSpace inner(problem);
-  const FrameworkMask wanted = wanted_frameworks(problem);
   return std::any_of(families.begin(), families.end(), [&](const Family& family) {
     FrameworkMask left = wanted;
     for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
@@ -357,7 +358,8 @@ SearchResult search_certain_first(const Problem& problem, std::vector<Family> fa
   const bool at_risk_too = !(problem.headroom.bytes || problem.headroom.share || fast || extent.certain);
   Extent sure = extent;
   sure.if_any |= at_risk_too;
-  SearchResult found = search_all(base, false, bounds, sure);
+  SearchResult found;
+  if (!extent.none_certain || !at_risk_too) found = search_all(base, false, bounds, sure);
   if (!found.ranking.best().empty()) return found;
   if (fast) found.slower = anything_fits(problem, base.families, kSmallest);
   if (!at_risk_too) return found;

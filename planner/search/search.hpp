@@ -53,6 +53,8 @@ struct Extent {
   bool certain = false;
   /// Where no layout is found, families of which nothing can fit are not counted: for who asks another question then.
   bool if_any = false;
+  /// It is known that nothing fits for certain.
+  bool none_certain = false;
 };
 
 /// Runs the search.

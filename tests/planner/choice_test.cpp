@@ -130,6 +130,35 @@ TEST_CASE("the fastest that is fast enough is that of the whole search, whicheve
   CHECK(others >= oracle::at_least(1));
 }
 
+TEST_CASE("who knows that nothing fits for certain is answered the same, and asks one search less") {
+  std::mt19937 random(20261130);
+  int risky = 0, none = 0;
+  for (int i = 0; i < oracle::rounds(300); ++i) {
+    Problem problem = oracle::random_problem(random, 16);
+    problem.fixed = {}, problem.objective = Objective::StepTime;
+    problem.cluster.gpu.memory = round_bytes((0.5 + static_cast<double>(random() % 64) / 16) * kGiB);
+    const SearchResult fresh = find_layouts(problem);
+    if (fits_for_certain(fresh)) continue;
+    Searches searches;
+    const Extent sure{.best_alone = i % 2 == 0, .certain = true, .if_any = true};
+    CHECK(searches.find(problem, sure).ranking.best().empty());
+    const SearchResult again = searches.find(problem, {});
+    CAPTURE(i);
+    CHECK(again.at_risk == fresh.at_risk);
+    CHECK(again.judged <= fresh.judged);
+    CHECK(again.stats.legal == fresh.stats.legal);
+    CHECK(again.stats.considered == fresh.stats.considered);
+    const std::vector<Candidate>&ours = again.ranking.best(), &theirs = fresh.ranking.best();
+    CHECK(std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.layout == b.layout; }));
+    CHECK(again.recommended.has_value() == fresh.recommended.has_value());
+    if (again.recommended) CHECK(again.recommended->layout == fresh.recommended->layout);
+    risky += !ours.empty(), none += ours.empty();
+  }
+  CHECK(risky >= oracle::at_least(5));
+  CHECK(none >= oracle::at_least(20));
+}
+
 TEST_CASE("no framework alone is faster than any of them by more than plainness is worth") {
   std::mt19937 random(20261128);
   int answered = 0, others = 0, ours = 0;
