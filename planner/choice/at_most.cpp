@@ -11,6 +11,7 @@
 #include "planner/choice/fewer_gpus.hpp"
 #include "planner/choice/starved.hpp"
 #include "planner/estimate/evaluate.hpp"
+#include "planner/estimate/physics.hpp"
 #include "planner/memory/host_memory.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/search/plainness.hpp"
@@ -83,6 +84,7 @@ RunnableSearch find_readier(const Problem& problem, Seconds slowest, Searches& s
   if (ready(found) == Ready::Yes) return found;
   Problem paper = on_gpus(problem);
   paper.framework = Framework::None;
+  if (slowest < least_compute(paper, 1)) return found;
   const SearchResult fast = searches.find(paper, {.best_alone = true, .slowest = slowest, .if_any = true});
   // Where there is none, whatever else there is answers no better.
   return fast.ranking.best().empty() ? found : find_runnable(problem, kFirst, searches);

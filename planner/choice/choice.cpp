@@ -126,8 +126,8 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searc
   first.if_any |= offloads;
   Extent sure = first;
   // What may fit the GPUs is no answer where something fits for certain with the hosts' memory.
-  const bool later = offloads && !extent.certain && extent.families == Extent{}.families &&
-                     problem.objective == Objective::StepTime;
+  const bool later =
+      offloads && !extent.certain && extent.families == Extent{}.families && problem.objective == Objective::StepTime;
   sure.certain |= later;
   RunnableSearch found = find_as_stated(on_gpus(problem), sure, searches);
   const bool answered = answers_for_certain(found.result) && !found.nothing_runs;

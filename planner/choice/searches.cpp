@@ -11,7 +11,7 @@ namespace {
 /// That nothing is as fast as was asked for.
 SearchResult nothing_of(const SearchResult& like, bool slower) {
   SearchResult none;
-  none.stats = like.stats, none.slower = slower;
+  none.stats = like.stats, none.slower = slower, none.none_run = like.none_run;
   return none;
 }
 
@@ -32,14 +32,22 @@ Searches::Known& Searches::known(const Problem& problem) {
 SearchResult Searches::find(const Problem& problem, const Extent& extent) {
   const bool all = extent.families == Extent{}.families;
   if (!all || problem.objective != Objective::StepTime) return find_layouts(problem, extent);
+  // Who runs a layout does not hang on switches that are free.
+  const auto none_run = [&](const Known& one) {
+    return one.found.none_run && one.gpus == problem.gpus && one.framework == problem.framework;
+  };
+  const auto like = std::find_if(known_.begin(), known_.end(), none_run);
+  if ((extent.best_alone || extent.if_any) && like != known_.end()) return nothing_of(like->found, false);
   Known& about = known(problem);
   Extent asked = extent;
   asked.none_certain = about.none_up_to == Seconds::infinity();
   if (!extent.best_alone) {
     if (asked.none_certain && extent.certain && extent.if_any) return nothing_of(about.found, about.found.slower);
     SearchResult found = find_layouts(problem, asked);
-    if (extent.certain && found.ranking.best().empty())
-      about.found.stats = found.stats, about.none_up_to = Seconds::infinity();
+    if (found.none_run || (extent.certain && found.ranking.best().empty())) {
+      about.found.stats = found.stats, about.found.none_run = found.none_run;
+      about.none_up_to = Seconds::infinity();
+    }
     return found;
   }
   const bool sure = extent.certain || extent.slowest < Seconds::infinity();

@@ -10,7 +10,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -89,18 +88,6 @@ Seconds complete_to(const Ranking& near) {
   if (near.best().empty()) return {};
   const Seconds share = (1 + kNear) * near.best().front().score.step_time;
   return near.full() ? std::min(share, near.last().score.step_time) : share;
-}
-
-/// An order of families in which those with the same degrees, which share most, are neighbours.
-std::vector<std::size_t> together(std::span<const Costed> families) {
-  const auto degrees = [&](std::size_t i) {
-    const Layout& l = families[i].layout;
-    return std::tuple(l.tp, l.cp, l.pp, l.dp, l.ep, l.etp);
-  };
-  std::vector<std::size_t> order(families.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return degrees(a) < degrees(b); });
-  return order;
 }
 
 /// What searches of a job found so far.
@@ -334,14 +321,20 @@ bool some_run(const Problem& problem, const std::vector<Family>& families) {
   });
 }
 
-/// Legal layouts of a job of which no wanted framework runs any: counted, and none is looked into.
-SearchResult count_alone(const Problem& problem, const std::vector<Family>& families, const Extent& extent) {
-  Way way(problem);
-  for (const Family& family : families) way.families.push_back({.layout = family.layout});
+/// Legal layouts of a job of which no wanted framework runs any: counted, and none is looked into. Where nobody reads
+/// the counts, as many as tell that there are any.
+SearchResult count_alone(const Problem& problem, std::span<const Family> families, const Extent& extent) {
   Progress progress(problem);
-  search_families(way, false, true, extent, progress);
+  const auto legal = [&] { return progress.stats.pruned + progress.too_big; };
+  while (!families.empty() && !((extent.best_alone || extent.if_any) && legal() > 0)) {
+    const std::size_t count = std::min<std::size_t>(512, families.size());
+    Way way(problem);
+    for (const Family& family : families.first(count)) way.families.push_back({.layout = family.layout});
+    search_families(way, false, true, extent, progress);
+    families = families.subspan(count);
+  }
   SearchResult found;
-  found.stats = progress.stats, found.stats.pruned += progress.too_big;
+  found.stats = progress.stats, found.stats.pruned += progress.too_big, found.none_run = true;
   found.stats.rejected = progress.tally.rows();
   found.stats.legal = found.stats.pruned, found.stats.considered = found.stats.legal + progress.tally.total();
   return found;

@@ -31,6 +31,7 @@ struct SearchResult {
   SearchStats stats{};
   bool at_risk = false;     ///< nothing fits for certain; these fit if the prediction is right
   bool slower = false;      ///< nothing is as fast as was asked for, and one of the smallest families fits for certain
+  bool none_run = false;    ///< no wanted framework runs any layout, whatever it takes
   std::int64_t judged = 0;  ///< families that were looked into
 };
 

@@ -64,6 +64,15 @@ std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> fa
   return sorted;
 }
 
+std::vector<std::size_t> together(std::span<const Costed> families) {
+  std::vector<std::size_t> order(families.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return degrees_of(families[a].layout) < degrees_of(families[b].layout);
+  });
+  return order;
+}
+
 RealBytes most_memory(const Problem& problem, bool bounds) {
   return bounds ? usable_memory(problem, true) : RealBytes::infinity();
 }

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "planner/cost/cost.hpp"
@@ -40,6 +42,9 @@ struct Way {
 /// which nothing fits.
 [[nodiscard]] std::vector<Costed> cost_families(const Problem& problem, std::vector<Family> families,
                                                 RealBytes capacity, Seconds slowest, std::map<Split, Priced>& splits);
+
+/// An order of families in which those with the same degrees, which share most, are neighbours.
+[[nodiscard]] std::vector<std::size_t> together(std::span<const Costed> families);
 
 /// Choices of the switches that a job leaves free, fewer of them first.
 [[nodiscard]] std::vector<SwitchMask> switch_choices(const Problem& problem);

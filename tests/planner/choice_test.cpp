@@ -159,6 +159,31 @@ TEST_CASE("who knows that nothing fits for certain is answered the same, and ask
   CHECK(none >= oracle::at_least(20));
 }
 
+TEST_CASE("of a job that no framework runs all layouts are counted, and none is asked for twice") {
+  std::mt19937 random(20261201);
+  int counted = 0;
+  for (int i = 0; i < oracle::rounds(60); ++i) {
+    Problem problem = oracle::random_problem(random, 16);
+    problem.fixed = {}, problem.objective = Objective::StepTime, problem.framework = Framework::Any;
+    problem.cluster.gpu.vendor = "amazon";
+    const SearchResult whole = find_layouts(problem);
+    CHECK(whole.none_run);
+    CHECK(whole.ranking.best().empty());
+    CHECK(whole.stats.considered == find_layouts(problem, false).stats.considered);
+    CHECK(find_layouts(problem, {.if_any = true}).stats.legal <= whole.stats.legal);
+    Searches searches;
+    for (const unsigned free : {0u, unsigned{kSwitchGraphs}, unsigned{kHostSwitches}}) {
+      problem.free_switches = static_cast<SwitchMask>(free);
+      const SearchResult none = searches.find(problem, {.best_alone = i % 2 == 0, .if_any = true});
+      CHECK(none.ranking.best().empty());
+      if (i % 2 != 0) CHECK((none.stats.legal > 0) == (whole.stats.legal > 0));
+      CHECK(none.judged == 0);
+    }
+    counted += whole.stats.legal > 0;
+  }
+  CHECK(counted >= oracle::at_least(20));
+}
+
 TEST_CASE("no framework alone is faster than any of them by more than plainness is worth") {
   std::mt19937 random(20261128);
   int answered = 0, others = 0, ours = 0;
