@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "formulas/names.hpp"
+#include "formulas/textbook/textbook_states.hpp"
 #include "planner/choice/advice.hpp"
 #include "planner/choice/choice.hpp"
 #include "planner/choice/hardware_notes.hpp"
@@ -77,7 +78,10 @@ std::vector<Note> hardware_notes(const Problem& problem, bool at_risk) {
     list.push_back(
         {"host_link_unknown", gpu.name + ": its link to the host is not known, copies over it count as free"});
   if (problem.training.offload.optimizer > 0)
-    list.push_back({"host_optimizer", "the host's own time to step its share of the optimizer is not counted"});
+    list.push_back({"host_optimizer",
+                    fmt::format("each host is taken to step {:.3g} G parameters a second, as ZeRO-Offload measured of "
+                                "two Xeon 8168: a newer one is faster",
+                                textbook::kHostAdamRate / 1e9)});
   if (at_risk)
     list.push_back(
         {"memory_at_risk", "nothing fits for certain: the interval of the peak reaches past the GPU's memory"});
@@ -108,34 +112,32 @@ void add_learnt_note(Plan& plan) {
 
 /// Says so where the framework that runs the plan is not one of those whose software the figures would be of.
 void add_framework_note(Plan& plan, const Problem& asked, const RunnableSearch& found) {
-  if (found.nothing_runs)
+  if (found.nothing_runs) {
     plan.notes.push_back({"no_framework", "no framework of the list runs a layout of this job that fits"});
-  else if (found.problem.framework != asked.framework)
-    plan.notes.push_back(
-        {"framework_chosen",
-         fmt::format("the figures are of {}, the fastest framework {}", framework_row(found.problem.framework).name,
-                     found.result.at_risk ? "that runs it" : "whose best layout fits for certain")});
+    return;
+  }
+  if (found.problem.framework == asked.framework) return;
+  const char* of_all =
+      asked.objective == Objective::Memory ? "which holds the least of those" : "the fastest framework";
+  const char* which = found.result.at_risk ? "that runs it" : "whose best layout fits for certain";
+  plan.notes.push_back({"framework_chosen", fmt::format("the figures are of {}, {} {}",
+                                                        framework_row(found.problem.framework).name, of_all, which)});
 }
 
-/// Says what the host's memory would bring where a framework was chosen for holding less than Megatron, or layers are
-/// computed twice. Layouts that leave nothing there come first, since the host's own time has no law.
+/// Says what the host's memory would bring where a framework was chosen for holding less than Megatron.
 void add_host_note(Plan& plan, const Problem& asked, const RunnableSearch& found) {
   constexpr std::int64_t kFamilies = 300;
+  constexpr double kWorthANote = 0.1;
   if (found.result.at_risk || found.nothing_runs || asked.pools.size() > 1) return;
-  const bool twice = plan.best.layout.recompute.kind == RecomputeKind::Full && !plan.problem.training.offload.any();
-  const bool same = found.problem.framework == asked.framework;
-  if (same && !twice) return;
-  const double least = same ? 0.25 : 0.1;  // worth a note
+  if (found.problem.framework == asked.framework) return;
   if (asked.objective != Objective::StepTime || (asked.free_switches & kHostSwitches) == 0) return;
   std::optional<Advice> best;
   for (const ChangedJob& change : offloads(asked))
-    if (std::optional<Advice> one = worth(change, asked, plan, best ? best->faster : least, kFamilies))
+    if (std::optional<Advice> one = worth(change, asked, plan, best ? best->faster : kWorthANote, kFamilies))
       best = std::move(one);
   if (best)
-    plan.notes.push_back(
-        {"other_memory", fmt::format("`{}` would train {:.0f} % more tokens/s ({}), less what the host "
-                                     "takes for its own part",
-                                     best->change, 100 * best->faster, degrees_text(best->fastest.layout))});
+    plan.notes.push_back({"other_memory", fmt::format("`{}` would train {:.0f} % more tokens/s ({})", best->change,
+                                                      100 * best->faster, degrees_text(best->fastest.layout))});
 }
 
 /// Says of what may not fit which nodes would make it certain.

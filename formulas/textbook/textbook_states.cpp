@@ -34,6 +34,10 @@ constexpr Symbol kOffload[] = {{"phi", "offloaded share of the optimizer", "", 1
                                kP,
                                kD,
                                {"W_host", "host link, per direction", "bytes/s"}};
+constexpr Symbol kHost[] = {{"phi", "offloaded share of the optimizer", "", 1, Domain::Share},
+                            kP,
+                            kD,
+                            {"g", "ranks of one host", "", 1, Domain::Count}};
 constexpr Symbol kCluster[] = {{"n", "GPUs", "", kNoTypical, Domain::Count}, {"M", "memory of one GPU", "GB", 80}};
 
 constexpr CatalogEntry kEntries[] = {
@@ -80,6 +84,7 @@ constexpr CatalogEntry kEntries[] = {
     entry<adafactor>(kAdafactor, kMatrix),
     entry<fp8_weight_cache>(kFp8Weights, kUnsharded),
     entry<offload_time>(kOffloadTime, kOffload),
+    entry<host_step_time>(kHostStep, kHost),
     entry<cluster_memory>(kClusterMemory, kCluster,
                           erratum<cluster_memory_course>(source::kCourseLecture9, "n*M/1024^2",
                                                          "Decimal GB divided by 1024^2 is neither PB nor PiB: 24,576 "

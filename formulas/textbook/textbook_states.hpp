@@ -309,6 +309,33 @@ constexpr SecondsOf<V> offload_law(const V& share, const V& owned, const V& link
   return offload_law(in.share, in.parameters / in.ranks, in.link);
 }
 
+struct HostStepInput {
+  double share = 1;       ///< phi
+  double parameters = 0;  ///< P
+  double ranks = 1;       ///< d
+  double of_host = 1;     ///< g
+};
+/// Parameters a second that the processors of one host step by Adam: 10 billion in 2.57 s on two 24-core Xeon 8168
+/// with DDR4-2666, 30 bytes of memory traffic each (ZeRO-Offload, table 4). Newer hosts are faster.
+inline constexpr double kHostAdamRate = 10e9 / 2.57;
+inline constexpr Formula kHostStep{"host-step-time",
+                                   "Time of a host a step for optimizer states that wait there",
+                                   "phi*P/d*g*2.57/1e10",
+                                   "seconds",
+                                   "Ren et al. 2021 (ZeRO-Offload), arXiv:2101.06840, table 4",
+                                   "Adam over 10 billion parameters took two Xeon 8168 2.57 s, 3.89e9 parameters/s: "
+                                   "30 bytes each at half of what their memory gives. PyTorch's Adam that is "
+                                   "not fused took 14.8 s; Megatron asks for the fused one."};
+/// Of a rank that owns the states of so many parameters, beside as many ranks of its host as `ranks` says, itself one
+/// of them: they share its memory. V: double, or Traced for who asks how.
+template <class V>
+constexpr SecondsOf<V> host_step_law(const V& share, const V& owned, const V& ranks, const V& rate) {
+  return SecondsOf<V>(share * owned * ranks / rate);
+}
+[[nodiscard]] constexpr Seconds host_step_time(const HostStepInput& in) {
+  return host_step_law(in.share, in.parameters / in.ranks, in.of_host, kHostAdamRate);
+}
+
 struct ClusterMemoryInput {
   double gpus = 0;       ///< n
   double gigabytes = 0;  ///< M

@@ -52,7 +52,7 @@ bool leaves_to_host(const RunnableSearch& found) {
 /// GPUs other frameworks or the host may answer, too.
 bool unusual(const RunnableSearch& found, const Problem& asked) {
   return ready(found) != Ready::Yes || found.problem.framework != asked.framework || leaves_to_host(found) ||
-         cramped(found, kHardlyBusy);
+         short_of_memory(found);
 }
 
 /// Does anything fit the GPUs for certain that some framework runs and that leaves nothing to the host?

@@ -32,6 +32,8 @@ unsigned switches_of(const FrameworkRow& row) {
          (row.offloads_activations ? unsigned{kSwitchActivations} : 0);
 }
 
+RealBytes least_peak(const RunnableSearch& found) { return found.result.ranking.best().front().score.peak; }
+
 /// Does `a` answer better than `b`: with what is readier to be started, then sooner?
 bool answers_better(const RunnableSearch& a, const RunnableSearch& b) {
   const Ready left = ready(a), right = ready(b);
@@ -50,13 +52,14 @@ Problem on_gpus(const Problem& problem) {
 namespace {
 
 /// Asks each framework whose software the figures are not of, with its own. Where something else answers for certain
-/// already it has to be faster by more than plainness is worth, which is known soonest.
+/// already it has to be better by more than plainness is worth: of a speed that is known soonest.
 void ask_others(RunnableSearch& found, const Problem& problem, const Extent& extent, Searches& searches) {
-  const bool answered = answers_for_certain(found.result);
-  if (problem.framework != Framework::Any || (answered && problem.objective == Objective::Memory)) return;
+  if (problem.framework != Framework::Any) return;
+  const bool answered = answers_for_certain(found.result), timed = problem.objective != Objective::Memory;
   Extent asked = extent, quick = extent;
   asked.if_any = quick.if_any = quick.best_alone = true;
-  if (answered) quick.slowest = std::min(extent.slowest, fastest_step(found) / (1 + kPriceOfPlainness));
+  if (answered && timed) quick.slowest = std::min(extent.slowest, fastest_step(found) / (1 + kPriceOfPlainness));
+  const RealBytes most = answered && !timed ? least_peak(found) / (1 + kPriceOfPlainness) : RealBytes::infinity();
   const FrameworkMask ours = wanted_frameworks(problem);
   std::int64_t judged = found.judged;
   for (const FrameworkRow& row : frameworks()) {
@@ -68,7 +71,7 @@ void ask_others(RunnableSearch& found, const Problem& problem, const Extent& ext
       judged += other.result.judged;
       return answers_for_certain(other.result);
     };
-    if (answered && !ask(quick)) continue;
+    if (answered && !(ask(quick) && least_peak(other) < most)) continue;
     if (!answered || !extent.best_alone) (void)ask(asked);
     if (answers_better(other, found)) found = std::move(other);
   }
@@ -95,9 +98,9 @@ RunnableSearch find_as_stated(const Problem& problem, const Extent& extent, Sear
 
 namespace {
 
-/// What the host would have to hold up before it is worth less than layouts that leave nothing there: the host's own
-/// time to step an optimizer has no law here, and is well below half of a step that starves the GPUs.
-constexpr double kWorthTheHost = 2;
+/// How many times as fast what leaves something to the host has to be: the host's own speed is taken from another's,
+/// and what its copies take from the work beside them is not counted.
+constexpr double kWorthTheHost = 1.1;
 
 /// The job with what it holds left in host memory, if something fits for certain then and takes `slowest` at most.
 RunnableSearch find_offloaded(const Problem& problem, Extent extent, Seconds slowest, Searches& searches) {
@@ -134,7 +137,7 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searc
   // What is slower than was asked for is not counted: there may be legal layouts then.
   const bool illegal = found.result.stats.legal == 0 && extent.slowest == Seconds::infinity();
   if (illegal && later) return find_as_stated(on_gpus(problem), first, searches);
-  if (!offloads || illegal || (answered && !cramped(found, kHardlyBusy))) return found;
+  if (!offloads || illegal || (answered && !short_of_memory(found))) return found;
   const Seconds slowest = answered ? fastest_step(found) / kWorthTheHost : Seconds::infinity();
   RunnableSearch offloaded = find_offloaded(problem, extent, slowest, searches);
   const std::int64_t judged = found.judged + offloaded.judged;
@@ -168,13 +171,15 @@ RunnableSearch find_faster(const Problem& asked, Seconds slowest, std::int64_t f
 
 Seconds fastest_step(const RunnableSearch& found) { return found.result.ranking.best().front().score.step_time; }
 
-bool cramped(const RunnableSearch& found, double mfu) {
+bool short_of_memory(const RunnableSearch& found) {
   constexpr double kRoomy = 0.5;  // of the memory
   const Problem& problem = found.problem;
   if (!answers_for_certain(found.result) || problem.objective == Objective::Memory) return false;
   const Candidate& best = found.result.ranking.best().front();
-  return best.score.peak > kRoomy * RealBytes(problem.cluster.gpu.memory) &&
-         estimate(problem, best).mfu.model_causal < mfu;
+  if (best.score.peak <= kRoomy * RealBytes(problem.cluster.gpu.memory)) return false;
+  const Estimate estimated = estimate(problem, best);
+  return kWorthTheHost * (estimated.step_time - estimated.terms.recompute) < estimated.step_time ||
+         estimated.mfu.model_causal < kHardlyBusy;
 }
 
 Ready ready(const RunnableSearch& found) {

@@ -28,22 +28,20 @@ struct RunnableSearch {
 /// Step of the first of the ranking, which must not be empty.
 [[nodiscard]] Seconds fastest_step(const RunnableSearch& found);
 
-/// The job with all that it holds left on the GPUs. The host's time to step the optimizer has no law here, nor has what
-/// copies of activations take from the work beside them: beside layouts that do without, one that offloads would look
-/// faster than it is, if not by much.
+/// The job with all that it holds left on the GPUs.
 [[nodiscard]] Problem on_gpus(const Problem& problem);
 
-/// MFU below which the host's memory may make a job much faster.
+/// MFU below which more memory, or another number of GPUs, may make a job much faster.
 inline constexpr double kHardlyBusy = 0.2;
-/// Does what fits for certain fill the GPUs' memory and reach less than that MFU? What leaves some of it to the host
-/// may be many times as fast.
-[[nodiscard]] bool cramped(const RunnableSearch& found, double mfu);
+/// Does what fits for certain fill the GPUs' memory and pay for that: with so much work done twice, or so little of it
+/// done at all, that leaving some of it to the host may be worth it?
+[[nodiscard]] bool short_of_memory(const RunnableSearch& found);
 
-/// Searches. Each of the frameworks whose software the figures are not of is asked with its own, and the fastest answer
-/// counts if it is faster by more than kPriceOfPlainness, or if those run no layout that fits for certain; where the
-/// least memory is wanted, the last case alone. Last comes what nothing runs. What leaves states or activations to the
-/// hosts counts where nothing else fits for certain, or all else fills the memory, starves the GPUs and takes twice as
-/// long. `extent` is of each search.
+/// Searches. Each of the frameworks whose software the figures are not of is asked with its own, and the best answer
+/// counts if it is better by more than kPriceOfPlainness, or if those run no layout that fits for certain: faster, or
+/// smaller where the least memory is wanted. Last comes what nothing runs. What leaves states or activations to the
+/// hosts counts where nothing else fits for certain, or where all else is short of memory and takes over a tenth
+/// longer. `extent` is of each search.
 [[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent = {});
 /// The same among other searches of the job.
 [[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searches& searches);

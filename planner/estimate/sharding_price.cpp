@@ -177,7 +177,21 @@ namespace {
 struct Stepped {
   double dense = 0, expert = 0;  ///< parameters
   double dense_owners = 1, expert_owners = 1;
+  int of_host = 1;  ///< ranks of its host
 };
+
+/// Seconds to send gradients to the host, step them there beside those of the other ranks of it, and fetch weights, one
+/// after the other as Megatron does unless it is told otherwise (`--overlap-cpu-optimizer-d2h-h2d`).
+template <class V>
+SecondsOf<V> host_seconds(const Cluster& cluster, const V& away, const V& owned, int of_host) {
+  SecondsOf<V> seconds = textbook::host_step_law<V>(
+      away, owned, symbol<V>("g", of_host, "ranks of a host", "layout"),
+      symbol<V>("R", textbook::kHostAdamRate, "parameters a second that a host steps", "ZeRO-Offload, table 4"));
+  if (const double link = cluster.gpu.host_link.value; link > 0)
+    seconds = seconds + textbook::offload_law<V>(away, owned,
+                                                 symbol<V>("H", link, "bytes a second to host memory", "GPU preset"));
+  return seconds;
+}
 
 /// Seconds to zero the gradients (4 bytes of each), then of what the rank steps to read them for the norm (4) and for
 /// Adam in fp32 with the weight written in 16 bits too (30: plan-formulas(7) F4). States
@@ -202,17 +216,14 @@ SecondsOf<V> step_seconds(const Training& training, const Cluster& cluster, cons
               memory_bound_law<V>(gpu, 6.0 * 4.0 * owned, symbol<V>("n_l", 3.0, "kernels of the outer step", "stack")) /
                   reached /
                   symbol<V>("L", training.local.steps, "steps between two of the outer optimizer", "optimizer");
-  if (offload.optimizer > 0 && gpu.host_link.value > 0)
-    seconds =
-        seconds + textbook::offload_law<V>(
-                      away, owned, symbol<V>("H", gpu.host_link.value, "bytes a second to host memory", "GPU preset"));
+  if (offload.optimizer > 0) return seconds + host_seconds<V>(cluster, away, owned, what.of_host);
   return seconds;
 }
 
 /// Frozen weights beside adapters take no step.
-Stepped stepped(const Training& training, const StageSums& sums, const ShardingMessages& messages) {
+Stepped stepped(const Training& training, const StageSums& sums, const ShardingMessages& messages, int of_host) {
   return {sums.trained_dense + (training.adapters() ? 0 : sums.ends), sums.trained_expert, messages.dense_owners,
-          messages.expert_owners};
+          messages.expert_owners, of_host};
 }
 
 /// "reduce_scatter over 64 ranks: one pass".
@@ -246,7 +257,8 @@ ShardingPrice<SecondsOf<V>> ShardingPricer::price(const Layout& layout, const St
     if (message.what == What::Outer) pass = pass * symbol<V>("o", message.passes, "of them a step", "optimizer");
     sum = sum + pass;
   }
-  const Stepped what = stepped(training, sums, sent);
+  const int of_host = std::min(std::max(cluster.gpus_per_node, 1), layout.world());
+  const Stepped what = stepped(training, sums, sent, of_host);
   if (lets_go(training, layout, sums)) price.refetch = price.gather;
   const Offload& offload = training.offload;
   if (offload.parameters && layout.zero >= 2 && gpu.host_link.value > 0) {

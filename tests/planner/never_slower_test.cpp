@@ -59,6 +59,33 @@ TEST_CASE("nor are several nodes slower than a number that cuts one, but for one
   CHECK(cut >= oracle::at_least(5));
 }
 
+TEST_CASE("nor where the hosts hold what fewer GPUs have no room for, by more than that has to be worth") {
+  std::mt19937 random(20261202);
+  int away = 0, back = 0;
+  for (int i = 0; i < oracle::rounds(12); ++i) {
+    Problem problem = free_problem(random);
+    problem.cluster.gpu.host_link = BytesPerSecond(55e9);
+    problem.cluster.gpu.memory = round_bytes((2 + static_cast<double>(random() % 6)) * kGiB);
+    problem.training.seq = 256 << (random() % 4);
+    problem.free_switches = kSwitchOptimizer | kSwitchActivations;
+    Seconds least;
+    bool before = false;
+    for (int gpus = 1; gpus <= 13; ++gpus) {
+      const RunnableSearch found = find_on_at_most(on(problem, gpus));
+      if (ready(found) != Ready::Yes) continue;
+      CAPTURE(i);
+      CAPTURE(gpus);
+      if (least > Seconds()) CHECK(fastest(found.result) <= 1.1 * 1.03 * least * (1 + 1e-9));
+      least = least > Seconds() ? std::min(least, fastest(found.result)) : fastest(found.result);
+      const bool leaves = (found.result.ranking.best().front().switched & kHostSwitches) != 0;
+      away += leaves, back += before && !leaves;
+      before = leaves;
+    }
+  }
+  CHECK(away >= oracle::at_least(5));
+  CHECK(back >= oracle::at_least(2));
+}
+
 TEST_CASE("more bandwidth, FLOP/s or memory bandwidth is never slower") {
   struct Lever {
     const char* what;
