@@ -49,10 +49,10 @@ bool leaves_to_host(const RunnableSearch& found) {
 }
 
 /// Is this not what the wanted frameworks do with what fits the GPUs, or may it not stay that? On another number of
-/// GPUs other frameworks or the host may answer, too.
+/// GPUs, that divides better, other frameworks or the host may answer, too.
 bool unusual(const RunnableSearch& found, const Problem& asked) {
   return ready(found) != Ready::Yes || found.problem.framework != asked.framework || leaves_to_host(found) ||
-         short_of_memory(found);
+         short_of_memory(found) || (fills_memory(found) && !divides_well(asked, found.problem.gpus));
 }
 
 /// Does anything fit the GPUs for certain that some framework runs and that leaves nothing to the host?
@@ -146,12 +146,6 @@ double mfu_of(const RunnableSearch& found) {
   return estimate(found.problem, found.result.ranking.best().front()).mfu.model_causal;
 }
 
-/// Few enough for a search of some number of GPUs to take little time.
-bool few_nodes(const Problem& problem) {
-  constexpr int kFewNodes = 16;
-  return problem.gpus <= kFewNodes * std::max(1, problem.cluster.gpus_per_node);
-}
-
 /// Has the fastest layout as many replicas as divide both the batch and the GPUs? More of them may be faster.
 bool all_replicas(const Problem& problem, const RunnableSearch& found) {
   const int replicas = found.result.ranking.best().front().layout.dp;
@@ -165,6 +159,16 @@ bool worth_halving(const RunnableSearch& found) {
   return ready(found) == Ready::Yes && mfu_of(found) < kStarvedMfu;  // else fewer hold less still
 }
 
+/// Of numbers that divide well those of the upper half, then, where a framework knows no layout of any, those of the
+/// half below, and so on.
+void offer_dividing(const Problem& problem, FewerGpus& fewer) {
+  int most = problem.gpus;
+  do {
+    for (const int gpus : fewer_that_divide(on(problem, most))) fewer.offer(gpus);
+    most = (most - 1) / 2 + 1;
+  } while (most > 1 && ready(fewer.best()) != Ready::Yes && worth_halving(fewer.best()));
+}
+
 void offer_smaller(const Problem& problem, const RunnableSearch& all, FewerGpus& fewer) {
   const bool answered = ready(all) == Ready::Yes;
   const double busy = answered ? kNearlyAsBusy * busy_gpus(problem, problem.gpus) : 0;
@@ -176,6 +180,7 @@ void offer_smaller(const Problem& problem, const RunnableSearch& all, FewerGpus&
     for (const int gpus : fewer_with_more_replicas(problem, ready(all) == Ready::Nothing)) fewer.offer(gpus);
   if (odd)
     for (const int gpus : fewer_with_more_twos(problem)) fewer.offer(gpus);
+  if (!answered) offer_dividing(problem, fewer);
   if (!worth_halving(fewer.best())) return;
   // Halves of what divides well run where others do not.
   const bool none = ready(fewer.best()) == Ready::Nothing && !busier.empty();

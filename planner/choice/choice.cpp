@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "planner/choice/fewer_gpus.hpp"
 #include "planner/estimate/evaluate.hpp"
 #include "planner/memory/host_memory.hpp"
 #include "planner/problem/axes.hpp"
@@ -171,15 +172,21 @@ RunnableSearch find_faster(const Problem& asked, Seconds slowest, std::int64_t f
 
 Seconds fastest_step(const RunnableSearch& found) { return found.result.ranking.best().front().score.step_time; }
 
-bool short_of_memory(const RunnableSearch& found) {
+bool fills_memory(const RunnableSearch& found) {
   constexpr double kRoomy = 0.5;  // of the memory
-  const Problem& problem = found.problem;
-  if (!answers_for_certain(found.result) || problem.objective == Objective::Memory) return false;
-  const Candidate& best = found.result.ranking.best().front();
-  if (best.score.peak <= kRoomy * RealBytes(problem.cluster.gpu.memory)) return false;
-  const Estimate estimated = estimate(problem, best);
-  return kWorthTheHost * (estimated.step_time - estimated.terms.recompute) < estimated.step_time ||
-         estimated.mfu.model_causal < kHardlyBusy;
+  if (!answers_for_certain(found.result) || found.problem.objective == Objective::Memory) return false;
+  return found.result.ranking.best().front().score.peak > kRoomy * RealBytes(found.problem.cluster.gpu.memory);
+}
+
+bool short_of_memory(const RunnableSearch& found) {
+  if (!fills_memory(found)) return false;
+  const Estimate estimated = estimate(found.problem, found.result.ranking.best().front());
+  const Terms& terms = estimated.terms;
+  // Stages that do nothing twice wait for each other for less long, too.
+  const Seconds busy = estimated.step_time - terms.bubble;
+  // With more memory fewer ranks may share a layer. Of many nodes the search is too long to ask for that alone.
+  const Seconds saved = terms.recompute + (few_nodes(found.problem) ? terms.tp + terms.cp : Seconds());
+  return kWorthTheHost * (busy - saved) < busy || estimated.mfu.model_causal < kHardlyBusy;
 }
 
 Ready ready(const RunnableSearch& found) {

@@ -33,8 +33,10 @@ struct RunnableSearch {
 
 /// MFU below which more memory, or another number of GPUs, may make a job much faster.
 inline constexpr double kHardlyBusy = 0.2;
-/// Does what fits for certain fill the GPUs' memory and pay for that: with so much work done twice, or so little of it
-/// done at all, that leaving some of it to the host may be worth it?
+/// Does what fits for certain leave less than half of the GPUs' memory?
+[[nodiscard]] bool fills_memory(const RunnableSearch& found);
+/// Does it pay for that, with so much work done twice or shared among ranks, or so little of it done at all, that
+/// leaving some of it to the host may be worth it?
 [[nodiscard]] bool short_of_memory(const RunnableSearch& found);
 
 /// Searches. Each of the frameworks whose software the figures are not of is asked with its own, and the best answer

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <optional>
 
@@ -27,6 +28,7 @@ constexpr int kMany = 64;                 // nodes: one of them cut is not worth
 constexpr std::size_t kCut = 2;           // numbers that cut a node, where whole nodes keep fewer GPUs busy
 constexpr std::size_t kMostTwos = 3;      // numbers that more twos divide
 constexpr std::size_t kMostReplicas = 3;  // numbers that the batch splits into more replicas
+constexpr std::size_t kMostDivide = 3;    // numbers that divide well
 
 }  // namespace
 
@@ -42,6 +44,11 @@ double busy_gpus(const Problem& problem, int gpus) {
     best = std::max({best, static_cast<double>(depth) / slots, static_cast<double>(depth + 2) / fuller});
   }
   return best * gpus;
+}
+
+bool few_nodes(const Problem& problem) {
+  constexpr int kFewNodes = 16;
+  return problem.gpus <= kFewNodes * std::max(1, problem.cluster.gpus_per_node);
 }
 
 bool divides_well(const Problem& problem, int gpus) {
@@ -108,6 +115,20 @@ std::vector<int> fewer_with_more_replicas(const Problem& problem, bool any) {
   }
   if (next && numbers.back() % node != 0) numbers.push_back(*next);  // nothing may run where a node is cut
   if (numbers.size() > kMostReplicas) numbers.erase(numbers.begin(), numbers.end() - kMostReplicas);
+  return numbers;
+}
+
+std::vector<int> fewer_that_divide(const Problem& problem) {
+  std::int64_t odd = problem.training.global_batch;
+  while (odd > 0 && odd % 2 == 0) odd /= 2;
+  std::vector<int> numbers;
+  for (std::int64_t part = 1; part <= odd && part < problem.gpus; part += 2) {
+    if (odd % part != 0) continue;
+    const auto twos = std::bit_floor(static_cast<unsigned>((problem.gpus - 1) / part));
+    numbers.push_back(static_cast<int>(part * twos));
+  }
+  std::sort(numbers.begin(), numbers.end(), std::greater<>());
+  if (numbers.size() > kMostDivide) numbers.resize(kMostDivide);
   return numbers;
 }
 

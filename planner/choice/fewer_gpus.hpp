@@ -11,6 +11,9 @@ namespace plan {
 /// divide among the pipeline stages that the number asks for. 0 where no pipeline of the model divides it at all.
 [[nodiscard]] double busy_gpus(const Problem& problem, int gpus);
 
+/// Few enough for a search of some number of GPUs to take little time?
+[[nodiscard]] bool few_nodes(const Problem& problem);
+
 /// Does a number of GPUs divide into replicas that divide the batch, times a power of two that the other axes share?
 [[nodiscard]] bool divides_well(const Problem& problem, int gpus);
 
@@ -25,6 +28,10 @@ namespace plan {
 /// than all others: the few with the most, the largest number first. `any`: nothing runs on the problem's own number,
 /// which does not count.
 [[nodiscard]] std::vector<int> fewer_with_more_replicas(const Problem& problem, bool any = false);
+
+/// Numbers of GPUs below the problem's that divide well, as a factor of the batch and a power of two, each the largest
+/// of its factor: the few largest.
+[[nodiscard]] std::vector<int> fewer_that_divide(const Problem& problem);
 
 /// Numbers of GPUs below the problem's that a larger power of two divides, the largest power first: states that do not
 /// fit an odd number of GPUs may be split among those.

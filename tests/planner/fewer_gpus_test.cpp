@@ -97,6 +97,49 @@ TEST_CASE("numbers that more twos divide are the largest of each power") {
   }
 }
 
+TEST_CASE("numbers that divide well are the largest below that no other has times a power of two") {
+  std::mt19937 random(20261203);
+  for (int i = 0; i < 400; ++i) {
+    Problem problem;
+    problem.gpus = 1 + static_cast<int>(random() % 400), problem.training.global_batch = 1 + random() % 300;
+    std::vector<int> expected;
+    for (int gpus = problem.gpus - 1; 2 * gpus > problem.gpus - 1 && expected.size() < 3; --gpus)
+      if (divides_well(problem, gpus)) expected.push_back(gpus);
+    CAPTURE(problem.gpus);
+    CAPTURE(problem.training.global_batch);
+    CHECK(fewer_that_divide(problem) == expected);
+  }
+}
+
+TEST_CASE(
+    "who splits the batch alone is given the number of GPUs that has the most replicas of those that divide well") {
+  std::mt19937 random(20261204);
+  int asked = 0;
+  for (int i = 0; i < oracle::rounds(30); ++i) {
+    Problem problem = free_problem(random);
+    problem.framework = Framework::DeepSpeed;
+    problem.training.stack = stack_on(framework_row(Framework::DeepSpeed), problem.cluster.gpu);
+    problem.training.global_batch = 3 * (8 << (random() % 4));
+    Seconds least;
+    int best = 0;  // GPUs of that
+    for (int gpus = 2; gpus < 300; gpus += 1 + static_cast<int>(random() % 40)) {
+      problem.gpus = gpus;
+      const RunnableSearch found = find_on_at_most(problem);
+      if (ready(found) != Ready::Yes) continue;
+      CAPTURE(i);
+      CAPTURE(gpus);
+      CAPTURE(problem.training.global_batch);
+      CAPTURE(found.problem.gpus);
+      CAPTURE(best);
+      if (least > Seconds()) CHECK(fastest(found.result) <= 1.03 * least * (1 + 1e-9));
+      ++asked;
+      if (least > Seconds() && fastest(found.result) >= least) continue;
+      least = fastest(found.result), best = found.problem.gpus;
+    }
+  }
+  CHECK(asked >= oracle::at_least(50));
+}
+
 TEST_CASE("numbers of GPUs that the batch splits into more replicas, the few with the most") {
   Problem problem;
   problem.cluster = oracle::plain_cluster();
