@@ -116,6 +116,19 @@ TEST_CASE("the command in a task or a job of nodes counts as the same command in
     }
 }
 
+TEST_CASE("what a comment of a task says of GPUs and nodes states nothing") {
+  const std::string command =
+      "run: |\n  torchrun train.py --model_name_or_path Qwen/Qwen2.5-7B-Instruct --per_device_train_batch_size 2 "
+      "--bf16\n";
+  const LaunchJob job = job_of("a.yaml",
+                               "# num_nodes: 4\nnum_nodes: 2  # of 4\nresources:\n  # accelerators: H200:8\n"
+                               "  accelerators: H100:4  # or A100:8\n" +
+                                   command);
+  CHECK(job.gpus == 8);
+  CHECK(job.gpus_per_node == 4);
+  CHECK(job_of("b.yaml", "num_nodes: 1\nresources:\n  accelerators:\n    H100: 8\n" + command, on(8)).gpus == 8);
+}
+
 TEST_CASE("a task whose command no reader understands is refused, and not read for its GPUs alone") {
   CHECK(error_of("a.yaml", fmt::format("name: x\nresources:\n  accelerators: A100:4\nrun: {}\n",
                                        "oumi train -c x.yaml")) == "training_not_understood");

@@ -155,6 +155,18 @@ int yaml_number(const std::string& text, std::string_view key) {
   return 0;
 }
 
+/// A YAML file without its comments: an example in one (`# accelerators: A100:8`) states nothing.
+std::string without_comments(const std::string& text) {
+  std::string out;
+  for (const std::string_view line : split(text, "\n")) {
+    std::size_t comment = line.find('#');
+    while (comment != std::string_view::npos && comment > 0 && line[comment - 1] != ' ' && line[comment - 1] != '\t')
+      comment = line.find('#', comment + 1);
+    out.append(line.substr(0, comment)).push_back('\n');
+  }
+  return out;
+}
+
 /// SkyPilot: `accelerators: H100:8`
 void from_skypilot(const std::string& text, const std::string& path, LaunchFacts& facts) {
   const std::size_t at = text.find("accelerators:");
@@ -162,8 +174,8 @@ void from_skypilot(const std::string& text, const std::string& path, LaunchFacts
   std::string value = text.substr(at + 13, text.find('\n', at) - at - 13);
   std::erase_if(value,
                 [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0 || c == '"' || c == '\''; });
+  if (value.empty() || value.find_first_of("{[,") != std::string::npos) return;  // a choice of several
   if (value.find(':') == std::string::npos) value += ":1";
-  if (value.find_first_of("{[,") != std::string::npos) return;  // a choice of several
   gpus_of(value, path, facts);
 }
 
@@ -224,7 +236,8 @@ void from_hostfile(const LaunchSource& source, LaunchFacts& facts) {
 LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
   LaunchFacts facts;
   for (const LaunchSource& source : files) {
-    const std::string& text = file_text(source);
+    const std::string& written = file_text(source);
+    const std::string text = source.manifest.empty() ? written : without_comments(written);
     from_image(source, facts);
     if (text.find("kind: TrainJob") != std::string::npos) {
       facts.nodes = yaml_number(text, "numNodes"), facts.gpus_per_node = yaml_number(text, "numProcPerNode");
