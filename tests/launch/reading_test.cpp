@@ -6,6 +6,7 @@
 
 #include "cli/launch/launch.hpp"
 #include "planner/problem/axes.hpp"
+#include "presets/store.hpp"
 #include "small_files.hpp"
 
 namespace plan {
@@ -66,6 +67,36 @@ TEST_CASE("a vocabulary is stated, or its tokenizer is known, or the file is ref
   CHECK(error_of("a.sh", kMegatron + "--tokenizer-type SentencePieceTokenizer\n") == "vocabulary_not_stated");
   CHECK(job_of("a.sh", kMegatron + "--tokenizer-type GPT2BPETokenizer\n").model->vocab == 50257);
   CHECK(job_of("a.sh", kMegatron + "--tokenizer-model meta-llama/Llama-2-7b-hf\n").model->vocab == 32000);
+}
+
+TEST_CASE("a model by name counts with its own embeddings, and it is told where the script has others") {
+  const std::string shape =
+      "--num-layers 32 --hidden-size 2560 --num-attention-heads 32 --position-embedding-type rope ";
+  const std::string text = "torchrun --nproc-per-node 8 pretrain_gpt.py " + shape +
+                           "--seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 --global-batch-size "
+                           "64 --eval-interval 100 --bf16 ";
+  const auto told = [&](const std::string& more, const char* model) {
+    LaunchContext context;
+    context.model = load_model(model, StoreOptions{}).value().value;
+    const LaunchJob job = job_of("a.sh", text + more + "\n", context);
+    return std::any_of(job.notes.begin(), job.notes.end(),
+                       [](const Note& note) { return note.code == "model_differs"; });
+  };
+  CHECK(told("--untie-embeddings-and-output-weights", "gpt3-2.7b"));
+  CHECK_FALSE(told("--untie-embeddings-and-output-weights", "pythia-2.8b"));
+  CHECK(told("", "pythia-2.8b"));
+}
+
+TEST_CASE("a size alone names no model, wherever it stands") {
+  const auto read = [](const std::string& name) {
+    return job_of("a.yaml", "model_name_or_path: " + name + "\nper_device_train_batch_size: 1\nmax_length: 512\n");
+  };
+  for (const char* size : {"8B", "70b", "405B", "/data/70B", "../llama2/70B/"}) {
+    CAPTURE(std::string(size));
+    CHECK_FALSE(read(size).model);
+    CHECK(read(size).model_name == size);
+  }
+  CHECK(read("models/Llama-3-70B").model->name == "llama3-70b");
 }
 
 TEST_CASE("a count that is a word, zero or negative is a mistake with its line") {

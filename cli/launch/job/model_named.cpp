@@ -19,6 +19,13 @@ std::string name_in_cache(std::string_view path) {
   return name;
 }
 
+/// `7B`, a folder beside `13B`: a size, and of every family there is one.
+bool is_size_alone(std::string_view name) {
+  if (const std::size_t slash = name.rfind('/'); slash != std::string_view::npos) name.remove_prefix(slash + 1);
+  const std::size_t digits = name.find_first_not_of("0123456789.");
+  return digits > 0 && digits + 1 == name.size() && std::string_view("bBmMtT").find(name[digits]) != name.npos;
+}
+
 }  // namespace
 
 std::optional<NamedModel> model_named(std::string_view name) {
@@ -30,7 +37,7 @@ std::optional<NamedModel> model_named(std::string_view name) {
     if (slash == std::string_view::npos || slash < open) return std::nullopt;
     name.remove_prefix(slash + 1);
   }
-  if (name.empty()) return std::nullopt;
+  if (name.empty() || is_size_alone(name)) return std::nullopt;
   StoreOptions store = StoreOptions::from_environment();
   store.files = false;
   std::optional<Result<Found<Model>>> found = find_model(name, store);

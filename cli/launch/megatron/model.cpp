@@ -285,8 +285,30 @@ const Model& twin_of(const MegatronArgs& args, const std::vector<Model>& twins) 
   return found != twins.end() && found->vocab == twins.front().vocab ? *found : twins.front();
 }
 
-Error vocabulary_not_stated(const std::vector<Model>& twins) {
+/// What the rows of a model's embeddings are for: words alone or places too, and whether the output layer has its own.
+bool same_embeddings(const Model& a, const Model& b) {
+  return a.tied == b.tied && (a.positions > 0) == (b.positions > 0);
+}
+
+std::string embeddings_of(const Model& model) {
+  return fmt::format("{}, {}", model.tied ? "tied to the output layer" : "an output layer of its own",
+                     model.positions > 0 ? "positions learned" : "no positions learned");
+}
+
+/// A model asked for by name counts as it is, also where its layers alone are those of the script.
+void tell_embeddings(const MegatronArgs& args, const Model& described, const LaunchFacts& facts,
+                     std::vector<Note>& notes) {
+  if (!facts.model || !facts.asked || same_embeddings(described, *facts.model)) return;
+  notes.push_back(
+      {"model_differs", fmt::format("{}: embeddings as the script has them ({}) are not those of {} ({}): {} counts",
+                                    args.where("num-layers"), embeddings_of(described), facts.model->name,
+                                    embeddings_of(*facts.model), facts.model_where)});
+}
+
+Error vocabulary_not_stated(const Model& described, std::vector<Model> twins) {
   Error error{"vocabulary_not_stated", "the vocabulary is not stated: the tokenizer decides it"};
+  if (std::any_of(twins.begin(), twins.end(), [&](const Model& twin) { return same_embeddings(described, twin); }))
+    std::erase_if(twins, [&](const Model& twin) { return !same_embeddings(described, twin); });
   std::string names;
   for (std::size_t i = 0; i < twins.size() && i < 4; ++i) names += (names.empty() ? "" : ", ") + twins[i].name;
   if (!names.empty()) error.facts.push_back(fmt::format("layers of the same shape: {}", names));
@@ -355,7 +377,8 @@ Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
     if (model.mtp.depth > 0) model.mtp.own_embedding = preset->mtp.own_embedding;
     if (model.vocab <= 0) model.vocab = preset->vocab;
   }
-  if (model.vocab <= 0) return fail(vocabulary_not_stated(twins));
+  if (model.vocab <= 0) return fail(vocabulary_not_stated(model, twins));
+  tell_embeddings(args, model, facts, notes);
   return described;
 }
 
