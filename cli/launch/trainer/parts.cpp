@@ -107,9 +107,10 @@ void tell_parts(JobBuilder& builder) {
     builder.unmodelled("not_used",
                        fmt::format("{}: the trainings that a loop starts differ in {}: counted is the last",
                                    builder.settings.where(kOfALoop), builder.settings.text(kOfALoop).value_or("")));
-  if (builder.settings.states(kOfSections))
-    builder.unmodelled("not_used", fmt::format("{}: {}", builder.settings.where(kOfSections),
-                                               builder.settings.text(kOfSections).value_or("")));
+  for (const std::string_view key : {kOfSections, kOfLearners})
+    if (builder.settings.states(key))
+      builder.unmodelled("not_used",
+                         fmt::format("{}: {}", builder.settings.where(key), builder.settings.text(key).value_or("")));
   tell_models_beside(builder);
   // torchtune's models of several parts say of each how it is trained.
   for (const auto& [key, what] :
@@ -190,7 +191,7 @@ void tell_other_method(JobBuilder& builder, bool& noted) {
 
 void tell_stage(JobBuilder& builder) {
   Settings& settings = builder.settings;
-  bool noted = settings.states("args.num_generations");  // GRPO and its like have no pairs
+  bool noted = settings.states("args.num_generations") || settings.states(kOfLearners);  // GRPO has no pairs
   if (noted && !builder.training.adapters() && settings.number("args.beta").value_or(0) > 0)
     builder.unused("args.beta", "the reference model beside the trained one is not counted");
   for (const char* key : {"args.stage", "args.rl", "args.rlhf_type"}) {

@@ -240,6 +240,7 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
     if (file && follow) follow_deepspeed(source, setting, all);
   }
   take_chat(flags, all);
+  take_learners(flags, all);
   // `autoalign-cli dpo`, `trl kto`: the verb is the stage.
   for (std::size_t i = 1; i < command.words.size() && !command.words[i].text.starts_with("--"); ++i)
     if (is_stage(command.words[i].text) && !flags.states("stage")) set(all, "args.stage", command.words[i].text, none);

@@ -22,6 +22,9 @@ inline constexpr std::string_view kOfALoop = "args.of a loop";
 /// Which flags of a command that state one argument differently, behind sections of it, count and which do not.
 inline constexpr std::string_view kOfSections = "args.of sections";
 
+/// What a step of open-instruct's learners is counted as.
+inline constexpr std::string_view kOfLearners = "args.of learners";
+
 /// Takes a setting over under another key, or with another value.
 void set(Settings& all, std::string key, const Setting& from);
 void set(Settings& all, std::string key, std::string value, const Setting& from);
@@ -48,6 +51,8 @@ void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& 
 void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting& start, Settings& all);
 /// DeepSpeed-Chat's flags, once the others of the command are taken.
 void take_chat(const Settings& flags, Settings& all);
+/// `--num_learners_per_node 8 8` beside packs of answers: their GPUs, and what a step of theirs holds.
+void take_learners(const Settings& flags, Settings& all);
 /// Key under which a file of arguments is named that is not beside the script, and that of one which is given by
 /// itself.
 inline constexpr std::string_view kMissingArguments = "arguments.missing_file", kOwnArguments = "arguments";
