@@ -53,7 +53,13 @@ StatedKeys keys_under(const StatedKeys& keys, std::string_view prefix) {
 
 namespace {
 constexpr int kLargestCount = 1 << 20;
+
+/// The least number that a key takes. No tool finds out by itself what a step is made of, which others write as -1.
+std::int64_t least_of(std::string_view key) {
+  constexpr std::int64_t kAutomatic = -1;
+  return key.ends_with("gradient_accumulation_steps") || key.ends_with("mini_batch_size") ? 1 : kAutomatic;
 }
+}  // namespace
 
 int number_of(const StatedKeys& keys, std::string_view key) {
   const auto found = key.empty() ? keys.end() : keys.find(key);
@@ -68,14 +74,15 @@ std::optional<Error> no_number(const StatedKeys& keys, std::string_view key, boo
   const std::string& word = found->second.values.front();
   const bool open = word.find('$') != std::string::npos;
   const std::optional<std::int64_t> number = to_integer(word);
-  constexpr std::int64_t kAutomatic = -1;  // as many tools write what they find by themselves
-  if (number ? *number >= kAutomatic && *number <= kLargestCount
+  const std::int64_t least = least_of(key);
+  if (number ? *number >= least && *number <= kLargestCount
              : switched_off(word) || lowered(word) == "auto" || word == "???")
     return std::nullopt;
   if (open && asked_elsewhere) return std::nullopt;
-  Error error{"wrong_value",
-              fmt::format("{}: `{}` is `{}`, but must be a whole number{}", found->second.where, key,
-                          yaml::printable(word), number ? fmt::format(" from 0 to {}", kLargestCount) : "")};
+  Error error{
+      "wrong_value",
+      fmt::format("{}: `{}` is `{}`, but must be a whole number{}", found->second.where, key, yaml::printable(word),
+                  number ? fmt::format(" from {} to {}", std::max<std::int64_t>(0, least), kLargestCount) : "")};
   if (open) error.help.emplace_back(kOpenValueHelp);
   return error;
 }
