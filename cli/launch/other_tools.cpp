@@ -35,7 +35,7 @@ constexpr OtherTool kTools[] = {
     {"a ColossalAI plugin configuration", kState, {}, {"HybridParallelPlugin", "GeminiPlugin", "LowLevelZeroPlugin"}},
     {"a prime-rl configuration", kState, {}, {"[orchestrator", "[trainer.model", "[inference]"}},
     {"a prime-rl training configuration", kState, {"[data]", "[ckpt]", "[optim]"}, {}},
-    {"a NeMo Automodel recipe", kState, {"_target_: nemo_automodel"}, {}},
+    {"a NeMo Automodel recipe of another kind than a decoder's training", kState, {"_target_: nemo_automodel"}, {}},
     {"a NeuronX Distributed Training configuration", kState, {"^distributed_strategy:", "^exp_manager:"}, {}},
     {"a ROLL experiment", kState, {"^actor_train:", "strategy_args:"}, {}},
     {"an ArcticTraining configuration", kState, {"^type:", "^deepspeed:", "^micro_batch_size:"}, {}},
@@ -129,7 +129,7 @@ const OtherTool* other_tool(const LaunchSource& source) {
     for (const auto& [module, tool] : kPrograms)
       if (imports(source.text, module)) return &tool;
   if (is_shell(source) || source.path.ends_with(".py") || is_verl_fsdp(source)) return nullptr;
-  if (is_olmo_core(source) || is_foundry(source)) return nullptr;
+  if (is_olmo_core(source) || is_foundry(source) || is_automodel(source)) return nullptr;
   if (has_line(source.text, "^work_group:") && has_line(source.text, "^modules:"))
     return has_line(source.text, "framework: megatron\n") || is_primus_torchtitan(source) ||
                    is_primus_maxtext(source) || is_primus_bridge(source)

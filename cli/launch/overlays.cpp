@@ -1,12 +1,14 @@
 // What commands lay over the configuration files that they name. Ways of each program: torchtitan 0.2 config/manager.py
 // (tyro), LLaMA-Factory 0.9 hparams/parser.py (OmegaConf), torchtune 0.6 config/_parse.py, Composer's launcher, TRL's
-// TrlParser (scripts/utils.py), accelerate 1.15 commands/launch.py. Tested by tests/launch/overlays_test.cpp.
+// TrlParser (scripts/utils.py), accelerate 1.15 commands/launch.py, NeMo Automodel config/_arg_parser.py, litgpt 0.5
+// (jsonargparse), OLMo 0.6 scripts/train.py (clean_opt). Tested by tests/launch/overlays_test.cpp.
 #include "cli/launch/overlays.hpp"
 #include "cli/launch/job/keys.hpp"
 
 #include <algorithm>
 #include <cctype>
 
+#include "cli/launch/formats.hpp"
 #include "cli/launch/megatron/flags.hpp"
 #include "cli/launch/scripts/script_words.hpp"
 #include "cli/launch/trainer/hugging_face.hpp"
@@ -32,6 +34,8 @@ Way way_of(const ShellCommand& command, const LaunchSource& file) {
     factory |= base == "train.py" || base == "launcher.py" || base.starts_with("llamafactory.");
     recipe |= word.text.find("recipes/") != std::string::npos && base.ends_with(".py");
   }
+  if (is_automodel(file)) return Way::Flags;
+  if (is_litgpt(file) || is_olmo(file)) return Way::Arguments;
   const Kind kind = hugging_face::kind_of(file);
   if (kind == Kind::Accelerate) return accelerate ? Way::Launcher : Way::None;
   if (kind == Kind::Torchtune) return recipe ? Way::Pairs : Way::None;
@@ -110,7 +114,10 @@ std::string key_of(const Flag& flag, Way way) {
 void take_flags(const ShellCommand& command, const std::string& script, Way way, LaunchSource& file,
                 std::set<std::size_t>& taken) {
   const std::vector<ShellWord>& words = command.words;
-  const std::size_t program = behind_program(words).value_or(words.size());
+  const auto litgpt = std::find_if(words.begin(), words.end(),
+                                   [](const ShellWord& word) { return base_name(word.text) == "litgpt"; });
+  const std::size_t program =
+      behind_program(words).value_or(static_cast<std::size_t>(std::distance(words.begin(), litgpt)));
   const std::size_t from = way == Way::Arguments ? program : 0, to = way == Way::Launcher ? program : words.size();
   for (std::size_t i = from; i < to; ++i) {
     if (!words[i].text.starts_with("--")) continue;

@@ -72,6 +72,17 @@ const std::vector<Dialect>& dialects() {
        "  activation_type: swiglu\n  max_sequence_length: 4096\n  vocab_size: 50280\n  embedding_size: 50304\n"
        "optimizer:\n  name: adamw\nfsdp:\n  wrapping_strategy: by_block\n  precision: mixed\n"
        "global_train_batch_size: 512\ndevice_train_microbatch_size: 4\nprecision: amp_bf16\n"},
+      {"automodel.yaml",
+       "recipe: TrainFinetuneRecipeForNextTokenPrediction\nstep_scheduler:\n  global_batch_size: 64\n"
+       "  local_batch_size: 8\nmodel:\n  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained\n"
+       "  pretrained_model_name_or_path: meta-llama/Llama-3.1-8B\n  use_liger_kernel: false\n"
+       "distributed:\n  strategy: fsdp2\n  tp_size: 2\n  cp_size: 1\n  pp_size: 2\n  dp_size: 4\n"
+       "  dp_replicate_size: 2\n  sequence_parallel: false\n  activation_checkpointing: true\n"
+       "  reshard_after_forward: false\n  pipeline:\n    pp_schedule: interleaved1f1b\n    pp_microbatch_size: 1\n"
+       "    layers_per_stage: 4\npeft:\n  dim: 16\n  use_dora: false\nquantization:\n  load_in_4bit: true\n"
+       "dataset:\n  seq_len: 4096\noptimizer:\n  lr: 0.0001\n  master_weights: false\ncompile:\n  enabled: false\n"
+       "fp8:\n  enabled: false\nfreeze_config:\n  freeze_language_model: false\n",
+       {"lr"}},
       {"deepspeed.json",
        "{\"train_batch_size\": 256, \"train_micro_batch_size_per_gpu\": 4, \"gradient_accumulation_steps\": 4,\n"
        " \"bf16\": {\"enabled\": true}, \"zero_optimization\": {\"stage\": 2, \"overlap_comm\": true,\n"
