@@ -11,12 +11,28 @@
 #include "cli/shell/launch_source.hpp"
 #include "cli/shell/mason.hpp"
 #include "cli/shell/statements.hpp"
+#include "formulas/text.hpp"
 #include "formulas/words.hpp"
 
 namespace plan::shell {
 namespace {
 
 constexpr int kMostCommands = 5000;  // of one script, loops followed
+
+/// `$(which swift)` where a command starts a program is that program, wherever it lies; any other word as it is.
+std::string looked_up(const std::string& word) {
+  constexpr std::pair<std::string_view, std::string_view> kBrackets[] = {{"$(", ")"}, {"`", "`"}};
+  for (const auto& [open, close] : kBrackets) {
+    if (word.size() <= open.size() + close.size() || !word.starts_with(open) || !word.ends_with(close)) continue;
+    const std::string_view inner = std::string_view(word).substr(open.size(), word.size() - open.size() - close.size());
+    for (const std::string_view asks : {"which ", "command -v ", "type -P "})
+      if (const std::string_view name = trim(inner, " "); name.starts_with(asks)) {
+        const std::string_view program = trim(name.substr(asks.size()), " \"'");
+        if (program.find_first_of(" $`|;&") == std::string_view::npos) return std::string(program);
+      }
+  }
+  return word;
+}
 
 }  // namespace
 
@@ -275,7 +291,7 @@ void Follower::record(const std::vector<Text>& words, std::map<std::string, std:
   int line = 0;
   for (const Text& word : words) {
     line = word.line(line);
-    command.words.push_back({word.chars, line});
+    command.words.push_back({looked_up(word.chars), line});
   }
   start_on_every_node(command);
   script_.commands.push_back(std::move(command));

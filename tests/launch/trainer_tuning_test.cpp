@@ -299,6 +299,42 @@ TEST_CASE("weights that the model's name says are in few bits are no bf16") {
   CHECK(names(eight.unused, "in 8 bits"));
 }
 
+TEST_CASE("a word for the type of weights counts, is told or is refused, in every tool that has no other") {
+  const std::string own =
+      "torchrun --nnodes 1 --nproc_per_node 8 own.py --model_name_or_path Qwen/Qwen2.5-7B-Instruct "
+      "--per_device_train_batch_size 2 --max_seq_length 8192 --torch_dtype ";
+  const std::string swift =
+      "NPROC_PER_NODE=8 swift sft --model Qwen/Qwen2.5-7B-Instruct --max_length 8192 --torch_dtype ";
+  const auto format = [](const std::string& text) { return job_of("own.sh", text + "\n").training->precision; };
+  for (const std::string& command : {own, swift}) {
+    CAPTURE(command);
+    CHECK(format(command + "bfloat16") == Precision::Bf16);
+    CHECK(format(command + "float16") == Precision::Fp16);
+    CHECK(format(command + "float32") == Precision::Fp32);
+    for (const char* wrong : {"\"$DTYPE\"", "bfloat61", "int8"}) {
+      CAPTURE(std::string(wrong));
+      const Files files;
+      const Result<LaunchJob> job = files.read("own.sh", command + wrong + "\n");
+      REQUIRE_FALSE(job);
+      CHECK(job.error().front().message.find("`torch_dtype`") != std::string::npos);
+    }
+  }
+  CHECK(names(job_of("own.sh", own + "auto\n").unused, "format of the checkpoint"));
+  CHECK(format(swift + "auto") == Precision::Bf16);
+}
+
+TEST_CASE("a program that a command looks up is that program") {
+  const std::string words =
+      " sft --model Qwen/Qwen2.5-7B-Instruct --max_length 8192 --per_device_train_batch_size 2 --train_type full\n";
+  for (const char* program :
+       {"swift", "$(which swift)", "`which swift`", "$(command -v swift)", "\"$(which swift)\""}) {
+    CAPTURE(std::string(program));
+    const LaunchJob job = job_of("own.sh", std::string("torchrun --nnodes 1 --nproc_per_node 4 ") + program + words);
+    CHECK(job.gpus == 4);
+    CHECK(job.training->precision == Precision::Bf16);
+  }
+}
+
 TEST_CASE("programs' own names for recomputation and ZeRO's stage count") {
   const std::string command =
       "#!/bin/bash\ntorchrun --nnodes 1 --nproc_per_node 8 own.py --model_name_or_path Qwen/Qwen2.5-7B-Instruct "

@@ -11,6 +11,7 @@
 #include "cli/launch/trainer/hugging_face.hpp"
 #include "cli/launch/trainer/sources.hpp"
 #include "formulas/names.hpp"
+#include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan::hugging_face {
@@ -265,7 +266,12 @@ bool precision_of_word(JobBuilder& builder) {
     if (word == "fp16" || word == "float16") return builder.precision(Precision::Fp16, key), true;
     if (word == "fp8") return builder.precision(Precision::Fp8Tensorwise, key), true;
     if (word == "no" || word == "float32" || word == "fp32") return builder.precision(Precision::Fp32, key), true;
-    return settings.refuse(*settings.get(key), "no, fp16, bf16 or fp8"), true;
+    Setting shown = *settings.get(key);
+    const bool swift = key == "args.swift_dtype";
+    if (swift && (word == "auto" || word == "none" || word == "null"))
+      continue;  // the checkpoint's, as where it is not stated
+    if (swift) shown.key = "torch_dtype";
+    return settings.refuse(shown, swift ? "bfloat16, float16 or float32" : "no, fp16, bf16 or fp8"), true;
   }
   // A program's own key may have other words, which are told: nothing reads them.
   constexpr std::string_view kOwn = "args.precision";
@@ -282,18 +288,32 @@ bool precision_of_autocast(JobBuilder& builder) {
   return builder.precision(half ? Precision::Fp16 : Precision::Bf16, key), true;
 }
 
-/// The format in which weights are loaded.
+/// A word that is none of PyTorch's types of floats, at which transformers stops.
+bool is_misspelt_type(std::string_view word) {
+  constexpr auto kTypes = word_list([] { return "bfloat16 bf16 float16 fp16 half float32 fp32 float auto none null"; });
+  return !word.empty() && std::find(std::begin(kTypes), std::end(kTypes), word) == std::end(kTypes);
+}
+
+/// The format in which weights are loaded, where nothing says in which they are multiplied.
 bool precision_of_weights(JobBuilder& builder) {
   Settings& settings = builder.settings;
   const bool pure = tool_of(settings).pure;
   for (const std::string_view key : {"args.torch_dtype", "args.dtype"}) {
-    const std::string word = lowered(settings.text(key).value_or(""));
-    if (word != "bfloat16" && word != "bf16") continue;
+    std::string word = lowered(settings.text(key).value_or(""));
+    if (word.starts_with("torch.")) word.erase(0, 6);
+    const bool bf16 = word == "bfloat16" || word == "bf16",
+               fp16 = word == "float16" || word == "fp16" || word == "half";
+    if (pure && !bf16) continue;  // torchtune's own words, below
+    if (word.find('$') != std::string::npos || (key == "args.torch_dtype" && is_misspelt_type(word)))
+      return settings.refuse(*settings.get(key), "bfloat16, float16, float32 or auto"), true;
+    if (word == "auto") builder.unused(key, "weights and states in the format of the checkpoint are counted in fp32");
+    if (!bf16 && !fp16) continue;
     if (pure)
       train_as_torchtune(builder.training);
     else
-      builder.unused(key, "weights and states in bf16 alone are counted with fp32 master weights");
-    return builder.precision(Precision::Bf16, key), true;
+      builder.unused(key, fmt::format("weights and states in {} alone are counted with fp32 master weights",
+                                      bf16 ? "bf16" : "fp16"));
+    return builder.precision(bf16 ? Precision::Bf16 : Precision::Fp16, key), true;
   }
   if (!pure || !settings.states("args.dtype")) return false;
   if (lowered(settings.text("args.dtype").value_or("")) == "fp32")
