@@ -54,6 +54,30 @@ TEST_CASE("learners have the GPUs of their nodes, and a step of theirs all answe
   }
 }
 
+TEST_CASE("actors of the programs before packs step on a mini-batch each") {
+  std::mt19937 random(5);
+  const auto draw = [&](int most) { return std::uniform_int_distribution<int>(1, most)(random); };
+  for (int round = 0; round < 20; ++round) {
+    const int first = draw(8), second = draw(8), micro = draw(4), steps = draw(16), prompt = 256 * draw(8),
+              answer = 256 * draw(8);
+    const std::string text = fmt::format(
+        "#!/bin/bash\npython mason.py --num_nodes 3 --gpus 8 -- python open_instruct/ppo_vllm_thread_ray_gtrl.py "
+        "--model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size {} --local_rollout_batch_size 64 "
+        "--local_mini_batch_size {} --max_prompt_token_length {} --response_length {} "
+        "--actor_num_gpus_per_node {} {} --deepspeed_stage 2\n",
+        micro, micro * steps, prompt, answer, first, second);
+    CAPTURE(text);
+    const LaunchJob read = job_of("run.sh", text);
+    CHECK(read.gpus == first + second);
+    CHECK(read.fixed.micro_batch == micro);
+    CHECK(read.fixed.zero == 2);
+    REQUIRE(read.training);
+    CHECK(read.training->global_batch == micro * steps * (first + second));
+    CHECK(read.training->seq == prompt + answer);
+    CHECK(names(read.unused, "beside the actor"));
+  }
+}
+
 TEST_CASE("a number of learners that is none is refused by its flag") {
   for (const char* wrong : {"8 x", "0", "8 -1", "$LEARNERS"}) {
     CAPTURE(std::string(wrong));
