@@ -40,13 +40,6 @@ void walk(const yaml::Node& node, const std::string& path, const std::string& fi
   if (!path.empty()) out[path] = std::move(value);
 }
 
-Error missing_arguments(const std::string& path, const std::string& name, int line) {
-  return {"missing_file",
-          fmt::format("{}:{}: there is no file `{}` beside it, and the job is described there", path, line, name),
-          {},
-          {"give it with a `--from` of its own"}};
-}
-
 /// The keys of the command that trains. A script may show it twice (`srun bash -c`), but two that differ are two jobs.
 class OneOfThem {
  public:
@@ -107,6 +100,13 @@ Settings settings_of_keys(const StatedKeys& keys) {
   return out;
 }
 
+Error missing_arguments(const std::string& where, const std::string& name) {
+  return {"missing_file",
+          fmt::format("{}: there is no file `{}` beside it, and the job is described there", where, name),
+          {},
+          {"give it with a `--from` of its own"}};
+}
+
 Error several_trainings(const std::string& path, const std::string& where) {
   return {"several_trainings",
           fmt::format("{}: several commands start trainings that differ; the last is at {}", path, where),
@@ -160,6 +160,34 @@ Result<StatedKeys> keys_of_overrides(const LaunchSource& source, std::string_vie
   return trainings.keys();
 }
 
+namespace {
+
+/// Adds what the file of ms-swift's `--config FILE` states. Which of the two counts has changed between its releases.
+std::optional<Errors> add_config(const LaunchSource& source, StatedKeys& keys) {
+  const auto named = keys.find("config");
+  if (named == keys.end() || named->second.values.size() != 1) return std::nullopt;
+  const StatedValue config = named->second;
+  const std::string& name = config.values.front();
+  const std::optional<LaunchSource> file = beside(source, name);
+  if (!file) return Errors{missing_arguments(config.where, name)};
+  const Result<StatedKeys> own = keys_of_yaml(*file);
+  if (!own) return own.error();
+  keys.erase("config");
+  for (const auto& [key, value] : *own)
+    if (const auto [at, added] = keys.emplace(key, value); !added && at->second.values != value.values)
+      return Errors{differs_from_config(at->second.where, key, value.where)};
+  return std::nullopt;
+}
+
+}  // namespace
+
+Error differs_from_config(const std::string& where, const std::string& key, const std::string& there) {
+  return {"conflicting_keys",
+          fmt::format("{}: `--{}` differs from `{}` in the file of `--config` ({})", where, key, key, there),
+          {"which of the two ms-swift takes has changed between its releases"},
+          {"state it once"}};
+}
+
 Result<StatedKeys> keys_of_flags(const LaunchSource& source, std::string_view program) {
   OneOfThem trainings{source};
   for (const ShellCommand& command : follow_script(source).commands) {
@@ -170,9 +198,10 @@ Result<StatedKeys> keys_of_flags(const LaunchSource& source, std::string_view pr
     if (start != command.words.end() && start + 1 != command.words.end())
       keys["verb"] = {{(start + 1)->text}, fmt::format("{}:{}", source.path, start->line)};
     if (start != command.words.end() && command.words.end() - start > 2)
-      if (const std::string& name = (start + 2)->text; name.ends_with(".yaml") || name.ends_with(".yml")) {
+      if (const std::string& name = (start + 2)->text;
+          !name.starts_with("--") && (name.ends_with(".yaml") || name.ends_with(".yml"))) {
         const std::optional<LaunchSource> file = beside(source, name);
-        if (!file) return fail(missing_arguments(source.path, name, (start + 2)->line));
+        if (!file) return fail(missing_arguments(fmt::format("{}:{}", source.path, (start + 2)->line), name));
         const Result<StatedKeys> own = keys_of_yaml(*file);
         if (!own) return fail(own.error());
         for (const auto& [key, value] : *own) keys[key] = value;
@@ -192,6 +221,8 @@ Result<StatedKeys> keys_of_flags(const LaunchSource& source, std::string_view pr
       if (value.values.empty()) value.values.emplace_back("true");
       keys[key] = std::move(value);
     }
+    if (std::optional<Errors> errors = program == "megatron" ? add_config(source, keys) : std::nullopt)
+      return tl::unexpected(std::move(*errors));
     trainings.add(std::move(keys));
   }
   return trainings.keys();

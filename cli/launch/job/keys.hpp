@@ -29,6 +29,10 @@ inline constexpr std::string_view kMissingBase = "defaults";
 void tell_missing_base(const StatedKeys& keys, LaunchJob& job);
 [[nodiscard]] Result<StatedKeys> keys_of_overrides(const LaunchSource& source, std::string_view program);
 [[nodiscard]] Result<StatedKeys> keys_of_flags(const LaunchSource& source, std::string_view program);
+/// A file of arguments that a command names at `where`, and that is not beside the script.
+[[nodiscard]] Error missing_arguments(const std::string& where, const std::string& name);
+/// A word of an ms-swift command that its `--config` file, at `there`, states otherwise.
+[[nodiscard]] Error differs_from_config(const std::string& where, const std::string& key, const std::string& there);
 /// A key of a file or of a printed table as a flag: `moe_ffn_hidden_size` is `moe-ffn-hidden-size`.
 [[nodiscard]] std::string with_dashes(std::string_view key);
 /// A flag as a key of a file.

@@ -19,7 +19,8 @@ namespace {
 
 constexpr auto kStarters = word_list([] {
   return "torchrun deepspeed accelerate python python3 srun mpirun llamafactory-cli axolotl swift megatron "
-         "tune ray torch.distributed.launch uv mpiexec jsrun oumi sbatch";
+         "tune ray torch.distributed.launch uv mpiexec jsrun oumi sbatch litgpt automodel composer trl xtuner nemo "
+         "colossalai";
 });
 
 bool starts_program(const ShellCommand& command) {

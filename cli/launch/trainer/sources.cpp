@@ -193,25 +193,6 @@ Setting flag_at(const ShellCommand& command, std::size_t& i, const std::string& 
   return setting;
 }
 
-/// `swift sft x.yaml`: the flags of ms-swift as keys of a file; flags behind it go before them.
-void take_swift_file(const LaunchSource& source, const ShellCommand& command, Settings& flags, Settings& all) {
-  for (const ShellWord& word : command.words) {
-    if (word.text.starts_with("--")) return;
-    if (!word.text.ends_with(".yaml") && !word.text.ends_with(".yml")) continue;
-    const std::optional<LaunchSource> file = beside(source, word.text);
-    const Result<Settings> keys = file ? settings_of_yaml(*file) : Result<Settings>(Settings{});
-    if (!file)
-      all.errors().push_back({"missing_file",
-                              fmt::format("{}:{}: there is no file `{}` beside it, and the job is described there",
-                                          source.path, word.line, word.text),
-                              {},
-                              {"give it with a `--from` of its own"}});
-    if (!keep_errors(all.errors(), keys) || !file) return;
-    all.remember(*file);
-    for (const Setting& setting : keys->all()) flags.add(setting);
-  }
-}
-
 /// The Trainer's flags of a command, and the files that it names.
 void take_command(const LaunchSource& source, const ShellCommand& command, Settings& all, bool follow) {
   const Setting none{
@@ -228,7 +209,10 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
   if (stage.empty()) take_sections(stated, all);
   for (Setting& flag : stated) flags.add(std::move(flag));
   if (!stage.empty()) return take_open_rlhf(stage, flags, none, all);
-  if (!swift) take_argument_file(source, command, flags, all);
+  if (swift)
+    take_swift_config(source, flags, all);
+  else
+    take_argument_file(source, command, flags, all);
   if (const Setting* named = flags.get("config_file")) follow_accelerate(source, *named, all, follow);
   const std::set<std::string, std::less<>> taken = take_accelerate_flags(source, flags, all, follow);
   for (const Setting& setting : flags.all()) {

@@ -58,6 +58,10 @@ void take_learners(const Settings& flags, Settings& all);
 inline constexpr std::string_view kMissingArguments = "arguments.missing_file", kOwnArguments = "arguments";
 /// Adds what the command's file of arguments states, below the words of the command itself.
 void take_argument_file(const LaunchSource& source, const ShellCommand& command, Settings& flags, Settings& all);
+/// `swift sft x.yaml`: the flags of ms-swift as keys of a file; flags behind it go before them.
+void take_swift_file(const LaunchSource& source, const ShellCommand& command, Settings& flags, Settings& all);
+/// `swift sft --config x.yaml`: the same, where the command states nothing else.
+void take_swift_config(const LaunchSource& source, Settings& flags, Settings& all);
 /// `--accelerator_config '{"split_batches": true}'`: an object in one word, which a file states as a section. Whether
 /// the setting was one.
 [[nodiscard]] bool take_object(const Setting& setting, Settings& all);
