@@ -16,12 +16,12 @@ Recognises is_megatron_log, is_megatron_script, is_flagscale, is_megatron_yaml, 
     is_primus_bridge, is_gpt_neox, is_nemo, is_bridge_performance, is_bridge, is_nemo2, is_verl, is_verl_fsdp,
     is_verl_sft, is_nemo_rl, is_skyrl, is_swift, is_llama_factory, is_torchtitan, is_torchtitan_main, is_deepspeed,
     is_accelerate, is_galvatron, is_nanotron, is_litgpt, is_foundry, is_olmo, is_aws_fsdp, is_olmo_core, is_automodel,
-    is_maxtext;
+    is_maxtext, is_easyr1;
 Reads read_megatron_log, read_megatron_scripts, read_flagscale, read_megatron_yaml, read_primus_torchtitan,
     read_primus_maxtext, read_primus_bridge, read_gpt_neox, read_nemo, read_bridge_performance, read_bridge, read_nemo2,
     read_verl, read_verl_fsdp, read_verl_sft, read_nemo_rl, read_skyrl, read_swift, read_llama_factory, read_torchtitan,
     read_torchtitan_main, read_deepspeed, read_accelerate, read_galvatron, read_nanotron, read_litgpt, read_foundry,
-    read_olmo, read_aws_fsdp, read_olmo_core, read_automodel, read_maxtext;
+    read_olmo, read_aws_fsdp, read_olmo_core, read_automodel, read_maxtext, read_easyr1;
 Writes write_megatron, write_flagscale, write_bridge, write_verl, write_nemo_rl, write_swift, write_llama_factory,
     write_torchtitan, write_torchtitan_main, write_deepspeed, write_accelerate, write_axolotl, write_torchtune,
     write_galvatron, write_maxtext;
@@ -55,6 +55,7 @@ inline constexpr LaunchFormat kFormats[] = {
      read_verl_fsdp},
     {"verl-sft", "verl's supervised trainer: hydra overrides", Framework::Accelerate, nullptr, is_verl_sft,
      read_verl_sft},
+    {"easyr1", "EasyR1: its YAML file, and words over it", Framework::Accelerate, nullptr, is_easyr1, read_easyr1},
     {"nemo-rl", "NeMo-RL: policy.megatron_cfg", Framework::Megatron, write_nemo_rl, is_nemo_rl, read_nemo_rl, nullptr,
      false, true},
     {"skyrl", "SkyRL with FSDP or Megatron policies: hydra overrides", Framework::Any, nullptr, is_skyrl, read_skyrl},

@@ -72,6 +72,13 @@ const std::vector<Dialect>& dialects() {
        "  activation_type: swiglu\n  max_sequence_length: 4096\n  vocab_size: 50280\n  embedding_size: 50304\n"
        "optimizer:\n  name: adamw\nfsdp:\n  wrapping_strategy: by_block\n  precision: mixed\n"
        "global_train_batch_size: 512\ndevice_train_microbatch_size: 4\nprecision: amp_bf16\n"},
+      {"easyr1.yaml",
+       "data:\n  max_prompt_length: 2048\n  max_response_length: 2048\nalgorithm:\n  adv_estimator: grpo\n"
+       "worker:\n  actor:\n    global_batch_size: 128\n    micro_batch_size_per_device_for_update: 4\n"
+       "    ulysses_size: 2\n    model:\n      model_path: Qwen/Qwen2.5-7B-Instruct\n"
+       "      enable_gradient_checkpointing: true\n    optim:\n      strategy: adamw\n    fsdp:\n"
+       "      enable_full_shard: true\n      enable_cpu_offload: false\n      torch_dtype: bf16\n      fsdp_size: 4\n"
+       "  rollout:\n    n: 5\n"},
       {"automodel.yaml",
        "recipe: TrainFinetuneRecipeForNextTokenPrediction\nstep_scheduler:\n  global_batch_size: 64\n"
        "  local_batch_size: 8\nmodel:\n  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained\n"

@@ -354,4 +354,8 @@ Result<LaunchJob> read_skyrl_fsdp(const StatedKeys& keys, const LaunchFacts& fac
   return job_of(kSkyRl, keys, facts);
 }
 
+Result<LaunchJob> read_easyr1_actor(const StatedKeys& keys, const LaunchFacts& facts) {
+  return job_of(kEasyR1, keys, facts);
+}
+
 }  // namespace plan

@@ -5,8 +5,8 @@
 
 #include "cli/launch/job/counted_as.hpp"
 
-/// Keys of verl's actor, of its supervised trainer, of NeMo-RL with DTensor and of SkyRL's policy, as rows of one
-/// reading.
+/// Keys of verl's actor, of its supervised trainer, of NeMo-RL with DTensor, of SkyRL's policy and of EasyR1's actor,
+/// as rows of one reading.
 namespace plan::fsdp {
 
 struct FsdpDialect {
@@ -104,9 +104,16 @@ inline constexpr CountedAs kDtensorCounted[] = {
 };
 inline constexpr std::string_view kDtensorSections[] = {"policy.dtensor_cfg.", "cluster."};
 /// What verl moves off the GPU between updates alone, what repeats another key, and what is no switch of its own.
-inline constexpr std::string_view kPlainEndings[] = {
-    "fsdp_config.strategy",        "wrap_policy.min_num_params", "lora_alpha",        "ppo_max_token_len_per_gpu",
-    "fsdp_config.use_orig_params", "fsdp_config.forward_only",   "offload_after_step"};
+inline constexpr std::string_view kPlainEndings[] = {"fsdp_config.strategy",
+                                                     "wrap_policy.min_num_params",
+                                                     "lora_alpha",
+                                                     "ppo_max_token_len_per_gpu",
+                                                     "fsdp_config.use_orig_params",
+                                                     "fsdp_config.forward_only",
+                                                     "offload_after_step",
+                                                     "offload.offload_params",
+                                                     "offload.offload_optimizer",
+                                                     "micro_batch_size_per_device_for_experience"};
 
 inline constexpr FsdpDialect kVerlActor{
     .format = "verl",
@@ -261,5 +268,43 @@ inline constexpr FsdpDialect kSkyRl{.format = "skyrl",
                                     .engines = "fsdp fsdp2",
                                     .counted = kSkyRlCounted,
                                     .own = kSkyRlSections};
+
+inline constexpr CountedAs kEasyR1Counted[] = {
+    {"worker.actor.fsdp.mp_reduce_dtype", "fp32 float32 null", "gradients are counted as reduced in fp32"},
+    {"worker.actor.optim.strategy", "adamw", "the optimizer's states are counted in the format of the weights"},
+    {"worker.actor.model.lora.exclude_modules", "null .*visual.*", "adapters of all modules are counted"},
+    {"worker.actor.strategy", "fsdp", "the actor is counted as trained with FSDP"},
+    {"algorithm.adv_estimator", "grpo reinforce_plus_plus remax rloo",
+     "a critic beside the trained model is not counted"},
+};
+inline constexpr std::string_view kEasyR1Sections[] = {"worker.actor.", "trainer."};
+
+inline constexpr FsdpDialect kEasyR1{.format = "easyr1",
+                                     .model = {"worker.actor.model.model_path", {}},
+                                     .prompt = "data.max_prompt_length",
+                                     .response = "data.max_response_length",
+                                     .length = 512,
+                                     .batch = "worker.actor.global_batch_size",
+                                     .batch_otherwise = 256,
+                                     .repeats = "worker.rollout.n",
+                                     .micro = {"worker.actor.micro_batch_size_per_device_for_update", {}},
+                                     .micro_otherwise = 4,
+                                     .cp = "worker.actor.ulysses_size",
+                                     .engine_cp = "worker.actor.ulysses_sequence_parallel_size",
+                                     .checkpointing = "worker.actor.model.enable_gradient_checkpointing",
+                                     .lora = "worker.actor.model.lora.rank",
+                                     .offload = {"worker.actor.fsdp.enable_cpu_offload", {}},
+                                     .offload_kept = true,
+                                     .precision = "worker.actor.fsdp.mp_param_dtype",
+                                     .nodes = "trainer.nnodes",
+                                     .gpus = "trainer.n_gpus_per_node",
+                                     .ray = true,
+                                     .group = {"worker.actor.fsdp.fsdp_size", {}},
+                                     .reshard = {"worker.actor.fsdp.enable_full_shard", {}},
+                                     .weights = {"worker.actor.fsdp.torch_dtype", {}},
+                                     .optimizer = "worker.actor.optim.strategy",
+                                     .targets = "worker.actor.model.lora.target_modules",
+                                     .counted = kEasyR1Counted,
+                                     .own = kEasyR1Sections};
 
 }  // namespace plan::fsdp
