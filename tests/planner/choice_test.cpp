@@ -11,6 +11,7 @@
 #include "planner/answer/estimate.hpp"
 #include "planner/choice/choice.hpp"
 #include "planner/estimate/uncertainty.hpp"
+#include "planner/memory/host_memory.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/search/plainness.hpp"
 #include "planner/search/search.hpp"
