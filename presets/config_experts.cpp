@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "presets/json_config.hpp"
 
@@ -77,7 +78,7 @@ void build_mixtral(JsonConfig& c, ModelBuilder& out) {
 
 /// Whether a list of numbers, if there is one, has that number alone.
 bool all_equal(JsonConfig& c, std::string_view key, std::int64_t number) {
-  const std::vector<std::int64_t> all = c.sizes(key);
+  const std::vector<std::int64_t> all = c.sizes_of_layers(key, read_depth(c));
   return std::all_of(all.begin(), all.end(), [number](std::int64_t one) { return one == number; });
 }
 
@@ -150,7 +151,7 @@ void build_qwen_moe(JsonConfig& c, ModelBuilder& out, const QwenMoe& family) {
   }
   const std::int64_t depth = read_depth(c), step = c.size_or({"decoder_sparse_step"}, 1, 1, 1e4);
   const std::int64_t width = c.size_or({"intermediate_size"}, 1, 1, 1e7);
-  const std::vector<std::int64_t> plain = c.sizes("mlp_only_layers");
+  const std::vector<std::int64_t> plain = c.layer_indexes("mlp_only_layers", depth);
   for (std::int64_t i = 0; i < depth; ++i) {
     const bool mixture = (i + 1) % step == 0 && std::find(plain.begin(), plain.end(), i) == plain.end();
     out.add(mixture ? moe_of(layer, moe) : dense_of(layer, width));
@@ -275,9 +276,10 @@ void build_dots1(JsonConfig& c, ModelBuilder& out) {
 std::int64_t same_everywhere(JsonConfig& c, std::string_view key, std::int64_t assumed) {
   if (!c.is_list(key)) return c.size_or({key}, assumed, 0, 1e7);
   const std::vector<std::int64_t> all = c.sizes(key);
-  for (const std::int64_t one : all)
-    if (one != all.front())
-      c.error(key, "unsupported", fmt::format("`{}` differs between layers, which is not modelled", key));
+  if (std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) != all.end())
+    c.error(key, "unsupported", fmt::format("`{}` differs between layers, which is not modelled", key));
+  else
+    static_cast<void>(c.sizes_of_layers(key, read_depth(c)));
   return all.empty() ? assumed : std::clamp<std::int64_t>(all.front(), 0, 10'000'000);
 }
 

@@ -10,8 +10,10 @@
 #include <set>
 
 #include "formulas/absurdity.hpp"
+#include "formulas/text.hpp"
 #include "formulas/words.hpp"
 #include "presets/json_config.hpp"
+#include "presets/json_syntax.hpp"
 #include "presets/reader.hpp"
 #include "presets/suggest.hpp"
 #include "presets/unmodelled.hpp"
@@ -54,17 +56,6 @@ int tame(std::string& text) {
   return deepest;
 }
 
-/// Line and column of a byte offset, from 1.
-Place place_at(const std::string& text, const std::string& file, std::size_t offset) {
-  offset = std::min(offset, text.size());
-  const std::size_t before = offset == 0 ? std::string::npos : text.rfind('\n', offset - 1);
-  const std::size_t begin = before == std::string::npos ? 0 : before + 1;
-  const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(begin), '\n');
-  const std::size_t end = std::min(text.find('\n', begin), text.size());
-  return {file, static_cast<int>(line) + 1, static_cast<int>(offset - begin) + 1, 1,
-          yaml::printable(std::string_view(text).substr(begin, std::min<std::size_t>(end - begin, 57)))};
-}
-
 /// Notes a key that one object has twice, while the parser goes by:
 /// nlohmann-json keeps the last without a word.
 struct KeysOnce {
@@ -84,7 +75,8 @@ struct KeysOnce {
 Result<nlohmann::json> parse_json(const std::string& source, const std::string& file) {
   if (source.size() > kMostBytes) return fail(whole_file(file, "too_large", "the file is larger than 4 MiB"));
   if (source.find('\0') != std::string::npos)
-    return fail(Error{"json_syntax", "a NUL character is not JSON", {}, {}, place_at(source, file, source.find('\0'))});
+    return fail(
+        Error{"json_syntax", "a NUL character is not JSON", {}, {}, json_place(source, file, source.find('\0'))});
   std::string text = source;
   if (tame(text) > kMostDepth) return fail(whole_file(file, "json_refused", "the file is nested too deeply"));
   try {
@@ -95,24 +87,25 @@ Result<nlohmann::json> parse_json(const std::string& source, const std::string& 
                         fmt::format("key `{}` is given twice", yaml::printable(once.twice)),
                         {},
                         {"leave one of them out"},
-                        place_at(text, file, text.rfind('"' + once.twice + '"'))});
+                        json_place(text, file, text.rfind('"' + once.twice + '"'))});
     if (!parsed.is_object()) return fail(whole_file(file, "bad_value", "the file is not one JSON object"));
     return parsed;
   } catch (const nlohmann::json::parse_error& e) {
-    const std::size_t at = e.byte > 0 ? e.byte - 1 : 0;
-    return fail(Error{"json_syntax",
-                      at + 1 >= text.size() ? "the file ends in the middle" : "not valid JSON",
-                      {},
-                      {},
-                      place_at(text, file, at)});
+    return fail(json_syntax_error(e, text, file));
   } catch (const nlohmann::json::exception&) { return fail(whole_file(file, "json_syntax", "not valid JSON")); }
 }
 
-const ModelFamily* find_family(std::string_view type) {
+std::vector<ModelFamily> all_families() {
+  std::vector<ModelFamily> all;
   for (const std::vector<ModelFamily>* families :
        {&llama_families(), &dense_families(), &expert_families(), &mixed_families()})
-    for (const ModelFamily& family : *families)
-      if (family.model_type == type) return &family;
+    all.insert(all.end(), families->begin(), families->end());
+  return all;
+}
+
+FamilyBuilder builder_of(std::string_view type) {
+  for (const ModelFamily& family : all_families())
+    if (family.model_type == type) return family.build;
   return nullptr;
 }
 
@@ -122,9 +115,7 @@ void unknown_family(JsonConfig& config, std::string_view key, const std::string&
     return;
   }
   std::vector<std::string> names;
-  for (const std::vector<ModelFamily>* families :
-       {&llama_families(), &dense_families(), &expert_families(), &mixed_families()})
-    for (const ModelFamily& family : *families) names.emplace_back(family.model_type);
+  for (const ModelFamily& family : all_families()) names.emplace_back(family.model_type);
   std::sort(names.begin(), names.end());
   const std::string near = nearest_name(type, names);
   std::vector<std::string> help;
@@ -173,12 +164,47 @@ std::string language_model(nlohmann::json& root) {
   return {};
 }
 
+/// The classes of transformers that the checkpoint names, in a list or as one word.
+std::vector<std::string> classes_of(JsonConfig& root) {
+  if (root.is_text("architectures")) return {root.text_or("architectures", "")};
+  return root.words("architectures");
+}
+
+/// The family that a class is of, `qwen3_moe` of `Qwen3MoeForCausalLM`; null for one that none is called after.
+const ModelFamily* family_of_class(std::string_view name, const std::vector<ModelFamily>& families) {
+  const auto letters = [](std::string_view word) {
+    std::string out;
+    for (const char c : word)
+      if (c != '_') out += lower_case(c);
+    return out;
+  };
+  const std::string stem = letters(name.substr(0, std::min(name.find("ForCausalLM"), name.find("LMHeadModel"))));
+  const auto found = std::find_if(families.begin(), families.end(), [&](const ModelFamily& family) {
+    return stem.size() < name.size() && letters(family.model_type) == stem;
+  });
+  return found == families.end() ? nullptr : &*found;
+}
+
+/// A class of other layers than those of `model_type`: one of the two was edited, and transformers builds the class.
+void judge_class(JsonConfig& root, const std::string& type, FamilyBuilder build) {
+  const std::vector<ModelFamily> families = all_families();
+  const ModelFamily* other = nullptr;
+  for (const std::string& name : classes_of(root)) {
+    const ModelFamily* family = family_of_class(name, families);
+    if (family == nullptr || family->build == build) return;
+    other = family;
+  }
+  if (other != nullptr)
+    root.error("architectures", "conflict",
+               fmt::format("`architectures` is of `{}`, whose layers are others than those of `model_type` `{}`",
+                           other->model_type, yaml::printable(type)),
+               {fmt::format("write `\"model_type\": \"{}\"`, or leave `architectures` out", other->model_type)});
+}
+
 /// A class of transformers whose head is another than that of a language model: it has no matrix of the vocabulary.
 /// Where several classes are named, or one without a list, one of a language model is enough.
 void judge_head(JsonConfig& root) {
-  const std::vector<std::string> names = root.is_text("architectures")
-                                             ? std::vector<std::string>{root.text_or("architectures", "")}
-                                             : root.words("architectures");
+  const std::vector<std::string> names = classes_of(root);
   const auto models_language = [](const std::string& name) {
     return name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel");
   };
@@ -255,6 +281,14 @@ void judge_router(JsonConfig& config, const Model& model) {
                  {fmt::format("{} groups and more make sense", (top_k * groups + experts - 1) / experts)});
 }
 
+/// A layer from which on something else begins, behind the last one: what begins there would never be.
+void judge_order(JsonConfig& config, const Model& model) {
+  if (!config.errors().empty()) return;  // the depth may be wrong
+  for (const char* key : {"first_k_dense_replace", "moe_layer_start_index"})
+    if (config.asked(key) && config.size_or({key}, 0, 0, 1e4) > model.depth())
+      config.error(key, "conflict", fmt::format("`{}` is more than the {} layers of the model", key, model.depth()));
+}
+
 /// The key whose number a problem of the whole model is about, by what the problem names; empty if the file has none.
 std::string_view key_behind(std::string_view problem, const JsonConfig& config) {
   struct Named {
@@ -302,13 +336,15 @@ Result<Model> read_config_json(const std::string& text, const std::string& file,
   const std::string type = config.text_or("model_type", outer);
   ModelBuilder out;
   if (type.empty() && root.errors().empty()) root.error("", "missing_key", "`model_type` is missing");
-  const ModelFamily* family = find_family(type);
-  if (family != nullptr) {
-    family->build(config, out);
+  const FamilyBuilder build = builder_of(type);
+  if (build != nullptr) {
+    build(config, out);
     read_dropout(config, out.model);
     judge_router(config, out.model);
+    judge_order(config, out.model);
+    judge_class(root, type, build);
     if (keys == KeysOf::Checkpoint) judge_shapes(config);
-  } else if (!type.empty()) {
+  } else if (!type.empty() && root.errors().empty()) {
     unknown_family(root, "model_type", type);
   }
   const std::int64_t stated = type == "bloom" ? config.size_or({"seq_length"}, 4096, 1, 1e8) : 4096;
@@ -316,7 +352,7 @@ Result<Model> read_config_json(const std::string& text, const std::string& file,
   const std::int64_t positions = config.size_or({"max_position_embeddings", "n_positions"}, longest, 1, 1e8);
   judge_activation(config);
   judge_head(root);
-  if (family != nullptr && keys == KeysOf::Checkpoint) judge_spelling(config);
+  if (build != nullptr && keys == KeysOf::Checkpoint) judge_spelling(config);
   root.take(config);
   if (!root.errors().empty()) return fail(root.errors());
   out.model.name = name_of(root, file);

@@ -138,18 +138,13 @@ void build_granite_hybrid(JsonConfig& c, ModelBuilder& out) {
 
 /// Which layers of Llama 4 are mixtures: every so many-th, or those that `moe_layers` names.
 std::vector<bool> llama4_mixtures(JsonConfig& c, std::int64_t depth) {
-  const std::vector<std::int64_t> listed = c.sizes("moe_layers");
+  const std::vector<std::int64_t> listed = c.layer_indexes("moe_layers", depth);
   const std::int64_t step = c.size_or({"interleave_moe_layer_step"}, 1, 1, 1e4);
   std::vector<bool> stepped, named(static_cast<std::size_t>(depth), false);
   for (std::int64_t i = 0; i < depth; ++i) stepped.push_back((i + 1) % step == 0);
   if (!c.has("moe_layers")) return stepped;
-  if (listed.empty()) c.error("moe_layers", "bad_value", "`moe_layers` names no layer");
-  for (const std::int64_t i : listed) {
-    if (i >= 0 && i < depth)
-      named[static_cast<std::size_t>(i)] = true;
-    else
-      c.error("moe_layers", "out_of_range", fmt::format("`moe_layers` names layer {} of 0 to {}", i, depth - 1));
-  }
+  if (c.sizes("moe_layers").empty()) c.error("moe_layers", "bad_value", "`moe_layers` names no layer");
+  for (const std::int64_t i : listed) named[static_cast<std::size_t>(i)] = true;
   if (c.has("interleave_moe_layer_step") && named != stepped)
     c.error("moe_layers", "conflict", "`moe_layers` and `interleave_moe_layer_step` make mixtures of different layers");
   return named;
@@ -159,7 +154,7 @@ std::vector<bool> llama4_mixtures(JsonConfig& c, std::int64_t depth) {
 /// despite the name.
 std::vector<bool> llama4_chunked(JsonConfig& c, std::int64_t depth) {
   const std::vector<std::string> types = c.layers("layer_types", depth, {"chunked_attention", "full_attention"});
-  const std::vector<std::int64_t> rope = c.sizes("no_rope_layers");
+  const std::vector<std::int64_t> rope = c.sizes_of_layers("no_rope_layers", depth);
   std::vector<bool> chunked;
   for (std::size_t i = 0; i < static_cast<std::size_t>(depth); ++i)
     chunked.push_back(i < types.size()  ? types[i] == "chunked_attention"

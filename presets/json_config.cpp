@@ -57,6 +57,13 @@ std::vector<std::string> JsonConfig::absent() const {
   return out;
 }
 
+std::vector<std::string> JsonConfig::answered() const {
+  std::vector<std::string> out;
+  for (const std::string& key : asked_)
+    if (raw(key) != nullptr) out.push_back(key);
+  return out;
+}
+
 std::int64_t JsonConfig::size(Keys keys, double least, double most) {
   for (const std::string_view key : keys) {
     if (has(key)) return size_or(keys, 0, least, most);
@@ -141,10 +148,29 @@ std::vector<std::int64_t> JsonConfig::sizes(std::string_view key) {
       key, [](const nlohmann::json& item) { return item.is_number_integer(); }, "whole numbers");
 }
 
+void JsonConfig::judge_length(std::string_view key, std::size_t named, std::int64_t depth) {
+  if (named > 0 && static_cast<std::int64_t>(named) != depth && errors_.empty())  // else the depth may be wrong
+    error(key, "bad_value", fmt::format("`{}` names {} layers of {}", key, named, depth));
+}
+
+std::vector<std::int64_t> JsonConfig::sizes_of_layers(std::string_view key, std::int64_t depth) {
+  std::vector<std::int64_t> out = sizes(key);
+  judge_length(key, out.size(), depth);
+  return out;
+}
+
+std::vector<std::int64_t> JsonConfig::layer_indexes(std::string_view key, std::int64_t depth) {
+  std::vector<std::int64_t> out = sizes(key);
+  for (const std::int64_t i : out)
+    if (i < 0 || i >= depth)
+      error(key, "out_of_range", fmt::format("`{}` names layer {} of 0 to {}", key, i, depth - 1));
+  std::erase_if(out, [depth](std::int64_t i) { return i < 0 || i >= depth; });
+  return out;
+}
+
 std::vector<std::string> JsonConfig::layers(std::string_view key, std::int64_t depth, Keys known) {
   std::vector<std::string> out = words(key);
-  if (!out.empty() && static_cast<std::int64_t>(out.size()) != depth && errors_.empty())  // else the depth may be wrong
-    error(key, "bad_value", fmt::format("`{}` names {} layers of {}", key, out.size(), depth));
+  judge_length(key, out.size(), depth);
   for (const std::string& word : out)
     if (std::find(known.begin(), known.end(), word) == known.end())
       error(key, "bad_value",

@@ -39,6 +39,10 @@ class JsonConfig {
   /// A word of `known` for each layer; empty if the key is absent.
   std::vector<std::string> layers(std::string_view key, std::int64_t depth, Keys known);
   std::vector<std::int64_t> sizes(std::string_view key);
+  /// A whole number for each layer; empty if the key is absent.
+  std::vector<std::int64_t> sizes_of_layers(std::string_view key, std::int64_t depth);
+  /// Layers by their index, from 0; a mistake if one of them is none.
+  std::vector<std::int64_t> layer_indexes(std::string_view key, std::int64_t depth);
   /// A nested object; an empty one if absent. Of one that is no object, or absent where it is `required`, that is the
   /// one mistake that is told, and not what it lacks.
   JsonConfig object(std::string_view key, bool required = false);
@@ -55,12 +59,15 @@ class JsonConfig {
   /// Keys that are there and nobody asked for, and those that somebody asked for and are not there.
   std::vector<std::string> unasked() const;
   std::vector<std::string> absent() const;
+  std::vector<std::string> answered() const;  ///< those that somebody asked for and are there
   void error(std::string_view key, std::string code, std::string message, std::vector<std::string> help = {});
   Place place(std::string_view key) const;
   const Errors& errors() const { return errors_; }
 
  private:
   const nlohmann::json* find(std::string_view key) const;
+  /// A mistake if a list of one item a layer has another length.
+  void judge_length(std::string_view key, std::size_t named, std::int64_t depth);
   /// The elements of a list of which `is` holds; a mistake, which calls them `what`, if it has others.
   template <class T>
   std::vector<T> list(std::string_view key, bool (*is)(const nlohmann::json&), std::string_view what);

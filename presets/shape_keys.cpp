@@ -69,9 +69,23 @@ bool slipped(std::string_view word, std::string_view key) {
   return letters(word) == letters(key) || edit_distance(word, key, most + 1) <= most;
 }
 
+/// Whether `word` is what somebody added who meant to change `key`, and did not see it: another number under a long
+/// name that differs in a letter.
+bool doubles(const JsonConfig& c, std::string_view word, std::string_view key) {
+  constexpr std::size_t kLong = 12;
+  return word.size() >= kLong && c.raw(word)->is_number() && c.raw(key)->is_number() && *c.raw(word) != *c.raw(key) &&
+         edit_distance(word, key, 2) <= 1;
+}
+
 }  // namespace
 
 void judge_spelling(JsonConfig& c) {
+  for (const std::string& word : c.unasked())
+    for (const std::string& key : c.answered())
+      if (doubles(c, word, key))
+        c.error(word, "unknown_key",
+                fmt::format("`{}` is no key of this family, and stands beside `{}`", yaml::printable(word), key),
+                {"leave one of them out, and write the number that counts in the other"});
   const std::vector<std::string> absent = c.absent();
   for (const std::string& word : c.unasked()) {
     const auto meant =
