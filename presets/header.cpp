@@ -33,14 +33,28 @@ std::string meant_kind(std::string_view written, std::string_view kind) {
   return fmt::format("write `preset: {}`", kind);
 }
 
+/// A file without its first line is of another kind, or nobody knows of which: what else it has or lacks is no mistake.
+void no_preset(yaml::Map& root, std::string_view kind) {
+  if (root.node().kind != yaml::Kind::Map) return;  // which is said already
+  const auto wrong = [&](std::string_view key, std::string message, std::string help) {
+    const yaml::Node* at = key.empty() ? nullptr : root.get(key);
+    root.reader().error(at == nullptr ? root.node() : *at, "wrong_preset", std::move(message), {std::move(help)});
+  };
+  if (root.has("budget"))
+    return wrong("budget", "`budget` begins a file that is no preset",
+                 "that is a budget: `plan check --budget FILE` holds its jobs to their limits");
+  for (const char* key : {"limits", "since_baseline", "jobs"})
+    if (root.has(key))
+      return wrong(key, fmt::format("`{}` is a key of budgets, and `preset` is missing", key),
+                   "`plan check --budget FILE` holds its jobs to their limits, where `budget: 1` begins it");
+  wrong("", "`preset` is missing", fmt::format("write `preset: {}`, the first line of such a file", kind));
+}
+
 }  // namespace
 
 void read_header(yaml::Map& root, std::string_view kind, std::string& name) {
+  if (!root.has("preset")) return no_preset(root, kind);
   std::string preset;
-  const bool is_budget = !root.has("preset") && root.has("budget");
-  if (const yaml::Node* budget = is_budget ? root.get("budget") : nullptr)  // whose other keys are no mistake
-    root.reader().error(*budget, "wrong_preset", "`budget` begins a file that is no preset",
-                        {"that is a budget: `plan check --budget FILE` holds its jobs to their limits"});
   if (root.text("preset", preset) && preset != kind)
     root.reader().error(*root.get("preset"), "wrong_preset",
                         fmt::format("`preset` is `{}`, not `{}`", yaml::printable(preset), kind),

@@ -111,6 +111,43 @@ std::vector<int> read_layers(yaml::Map& map, std::vector<ModelPart>& parts, int 
   return layers;
 }
 
+/// The node of the key `name` of a map, or the map where it has none.
+const yaml::Node& key_of(const yaml::Node& map, std::string_view name) {
+  for (std::size_t i = 0; map.kind == yaml::Kind::Map && i + 1 < map.items.size(); i += 2)
+    if (map.items[i].text == name) return map.items[i];
+  return map;
+}
+
+/// Where a part is written: as a section of its own, or under `variants`.
+const yaml::Node& section_of(const yaml::Node& root, const ModelPart& part) {
+  const yaml::Node& own = key_of(root, part.name);
+  if (&own != &root) return own;
+  for (std::size_t i = 0; i + 1 < root.items.size(); i += 2)
+    if (root.items[i].text == "variants") return key_of(root.items[i + 1], part.name);
+  return root;
+}
+
+/// The value of the key `name` in the map or a section of it which a problem of the whole model names: `7` of "32 query
+/// heads cannot share 7 KV heads evenly". Null if it is a default that nobody wrote.
+const yaml::Node* named_value(const yaml::Node& map, std::string_view name, std::string_view problem) {
+  for (std::size_t i = 0; map.kind == yaml::Kind::Map && i + 1 < map.items.size(); i += 2) {
+    const yaml::Node& value = map.items[i + 1];
+    if (map.items[i].text == name && value.kind == yaml::Kind::Scalar &&
+        fmt::format(" {} ", problem).find(fmt::format(" {} ", value.text)) != std::string::npos)
+      return &value;
+    if (const yaml::Node* inside = named_value(value, name, problem)) return inside;
+  }
+  return nullptr;
+}
+
+/// Where a problem of the whole model is written: the first of the keys that such problems are about whose value it
+/// names, else what `layers` says.
+const yaml::Node& place_of_problem(const yaml::Node& root, std::string_view problem) {
+  for (const char* key : {"kv_heads", "top_k", "experts", "heads", "hidden"})
+    if (const yaml::Node* value = named_value(root, key, problem)) return *value;
+  return key_of(root, "layers");
+}
+
 void read_mtp(yaml::Map& root, std::vector<ModelPart>& parts, int norms, Model& model) {
   yaml::Map mtp = root.map("mtp", kOptional);
   mtp.integer("depth", model.mtp.depth, {1, 64});
@@ -153,11 +190,13 @@ Result<Model> read_model(std::string text, std::string file) {
     read_mtp(root, parts, norms, model);
     for (const ModelPart& part : parts)
       if (!part.used && !reader.failed())
-        reader.error(root.node(), "unused_part", fmt::format("no layer uses the section `{}`", part.name));
+        reader.error(section_of(root.node(), part), "unused_part",
+                     fmt::format("no layer uses the section `{}`", part.name),
+                     {"leave it out, or name it in `layers`"});
     root.finish();
     if (!reader.failed())
       if (const std::string problem = absurdity(model); !problem.empty())
-        reader.error(root.node(), "absurd_model", problem);
+        reader.error(place_of_problem(root.node(), problem), "absurd_model", problem);
   });
 }
 

@@ -129,7 +129,25 @@ std::string in_days(std::string_view number, std::string_view word) {
   return {};
 }
 
+/// `8k tokens` and `1M sequences` in full, in either sense of the letter: the power of two that begins so, as 131072 of
+/// 131k, or that many times 1024, and that many thousands. Empty if no such letter stands there.
+std::vector<std::string> in_full(std::string_view number, std::string_view name, UnitsOf known) {
+  const bool counts = known.usual == "tokens" || known.usual == "sequences";
+  const std::optional<double> count = as_number<double>(number);
+  const char letter = lower_case(name.empty() ? ' ' : name.front());
+  const std::string_view unit = trim(name.substr(std::min<std::size_t>(1, name.size())));
+  if (!counts || !count || !(*count > 0) || (letter != 'k' && letter != 'm')) return {};
+  if (!unit.empty() && !known.usual.starts_with(unit)) return {};
+  const double thousand = letter == 'k' ? kK : kM, binary = letter == 'k' ? kKi : kMi;
+  const double power = std::exp2(std::round(std::log2(*count * thousand)));
+  const bool begins_so = std::floor(power / thousand) == *count;
+  return {fmt::format("{:.0f} {}", begins_so ? power : *count * binary, known.usual),
+          fmt::format("{:.0f} {}", *count * thousand, known.usual)};
+}
+
 ParsedQuantity unknown_unit(std::string_view number, std::string_view name, UnitsOf known) {
+  if (std::vector<std::string> full = in_full(number, name, known); !full.empty())
+    return no_quantity("has an unknown unit", std::move(full));
   std::vector<std::string_view> names, meant;
   for (const Unit& unit : known.units) {
     names.push_back(unit.name);

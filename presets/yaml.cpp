@@ -247,6 +247,20 @@ Errors one_error(std::string code, std::string message, Place place, std::vector
   return {Error{std::move(code), std::move(message), {}, std::move(help), std::move(place)}};
 }
 
+/// What to do about a tab that indents a line up to `number`, which YAML does not take: the parser stops behind it.
+std::vector<std::string> tab_before(std::string_view source, int number) {
+  int line = 1;
+  for (std::size_t begin = 0; begin < source.size() && line <= number; ++line) {
+    const std::size_t first = source.find_first_not_of(' ', begin);
+    if (first != std::string_view::npos && source[first] == '\t')
+      return {fmt::format("indent line {} with blanks: YAML takes no tabs", line)};
+    const std::size_t end = source.find('\n', begin);
+    if (end == std::string_view::npos) break;
+    begin = end + 1;
+  }
+  return {};
+}
+
 Result<Document> parsed(std::string source, std::string file, bool takes_anchors) {
   Document d{std::move(file), std::move(source), {}};
   if (d.source.size() > kMostBytes)
@@ -265,7 +279,8 @@ Result<Document> parsed(std::string source, std::string file, bool takes_anchors
     return fail(one_error("yaml_refused", e.what(), place_in(d, {Kind::Null, {}, e.line, e.column, {}})));
   } catch (const YAML::Exception& e) {
     const Node at{Kind::Null, {}, e.mark.line + 1, e.mark.column + 1, {}};
-    return fail(one_error("yaml_syntax", fmt::format("not valid YAML: {}", printable(e.msg)), place_in(d, at)));
+    return fail(one_error("yaml_syntax", fmt::format("not valid YAML: {}", printable(e.msg)), place_in(d, at),
+                          tab_before(d.source, at.line)));
   } catch (const std::bad_alloc&) {
     throw;  // no fault of the file's
   } catch (const std::exception& e) {

@@ -152,8 +152,13 @@ Map Reader::map(const Node& node, std::string path) {
 }
 
 void Reader::not_a_number(const Node& node, std::string message) {
-  const std::optional<std::string> plain =
+  std::optional<std::string> plain =
       node.kind == Kind::Scalar ? without_separators(node.text) : std::optional<std::string>{};
+  if (!plain && node.kind == Kind::Scalar)
+    if (const ParsedQuantity counted = parse_quantity(node.text, Dimension::Tokens);
+        counted.problem == "has an unknown unit" && !counted.instead.empty() &&
+        node.text.find(' ') == std::string::npos)
+      plain = counted.instead.front().substr(0, counted.instead.front().find(' '));
   error(node, "bad_value", std::move(message),
         plain ? std::vector{fmt::format("write `{}`", printable(*plain))} : std::vector<std::string>{});
 }
@@ -202,6 +207,23 @@ std::string sensible(double number, Range range, Dimension dimension) {
                          : "0 and more make sense";
 }
 
+/// What a number without its unit, or with one that is not known, may mean and the key takes. Of a time that is none of
+/// these the units which things that last so long come in: microseconds of what is within a second, and hours.
+std::vector<std::string> in_reach(const ParsedQuantity& parsed, std::string_view text, Range range,
+                                  Dimension dimension) {
+  std::vector<std::string> meant = parsed.instead;
+  if (parsed.problem == "needs a unit" && dimension == Dimension::Time) {
+    const auto in = [&](std::string_view unit) { return fmt::format("{} {}", printable(text), unit); };
+    if (range.most <= 1) meant = {in("us"), in("ms")};
+    if (range.least >= 1) meant = {in("h"), in("s")};
+  }
+  std::erase_if(meant, [&](const std::string& one) {
+    const ParsedQuantity read = parse_quantity(one, dimension);
+    return read && (read.value < range.least || read.value > range.most);
+  });
+  return meant;
+}
+
 }  // namespace
 
 bool Reader::quantity(const Node& node, std::string_view what, double& out, Dimension dimension, Range range) {
@@ -209,10 +231,14 @@ bool Reader::quantity(const Node& node, std::string_view what, double& out, Dime
     error(node, "bad_value", fmt::format("`{}` is not a number with a unit", what));
     return false;
   }
-  ParsedQuantity parsed = parse_quantity(node.text, dimension);
+  const ParsedQuantity parsed = parse_quantity(node.text, dimension);
   if (!parsed) {
+    std::vector<std::string> help;
+    if (parsed.instead.empty() && !parsed.help.empty()) help.push_back(parsed.help);
+    if (const std::vector<std::string> meant = in_reach(parsed, node.text, range, dimension); !meant.empty())
+      help.push_back(fmt::format("write `{}`", fmt::join(meant, "` or `")));
     error(node, parsed.problem == "needs a unit" ? "missing_unit" : "bad_value",
-          fmt::format("`{}` {}", what, parsed.problem), {std::move(parsed.help)});
+          fmt::format("`{}` {}", what, parsed.problem), std::move(help));
     return false;
   }
   if (dimension == Dimension::Bytes) range.most = std::min(range.most, 1e17);  // fits an int64 with room to multiply

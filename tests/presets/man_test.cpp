@@ -30,20 +30,22 @@ TEST_CASE("plan-preset(5) documents every key") {
   REQUIRE(page.has_value());
   const std::string stray = "  qqqqqqqqqqqqqq: 1\n";
   std::vector<plan::Errors> all;
-  all.push_back(plan::read_model("qqqqqqqqqqqqqq: 1\n", "m").error());
-  all.push_back(plan::read_model("mtp:\n" + stray, "m").error());
+  const std::string model = "preset: model/1\n", gpu = "preset: gpu/1\n", cluster = "preset: cluster/1\n",
+                    stack = "preset: stack/1\n";
+  all.push_back(plan::read_model(model + "qqqqqqqqqqqqqq: 1\n", "m").error());
+  all.push_back(plan::read_model(model + "mtp:\n" + stray, "m").error());
   for (const plan::LayerPartRow* part : plan::layer_parts())
-    all.push_back(plan::read_model(std::string(part->name) + ":\n" + stray, "m").error());
-  all.push_back(plan::read_gpu("qqqqqqqqqqqqqq: 1\n", "g").error());
-  all.push_back(plan::read_gpu("peak:\n" + stray, "g").error());
+    all.push_back(plan::read_model(model + std::string(part->name) + ":\n" + stray, "m").error());
+  all.push_back(plan::read_gpu(gpu + "qqqqqqqqqqqqqq: 1\n", "g").error());
+  all.push_back(plan::read_gpu(gpu + "peak:\n" + stray, "g").error());
   const plan::GpuLookup none = [](std::string_view) { return plan::Gpu{}; };
-  all.push_back(plan::read_cluster("qqqqqqqqqqqqqq: 1\n", "c", none).error());
-  all.push_back(plan::read_cluster("tiers:\n  - qqqqqqqqqqqqqq: 1\n", "c", none).error());
-  all.push_back(plan::read_stack("qqqqqqqqqqqqqq: 1\n", "s").error());
-  all.push_back(plan::read_stack("changes:\n  - qqqqqqqqqqqqqq: 1\n", "s").error());
-  all.push_back(plan::read_stack("facts:\n  - qqqqqqqqqqqqqq: 1\n", "s").error());
-  all.push_back(plan::read_stack("runs:\n  - qqqqqqqqqqqqqq: 1\n", "s").error());
-  all.push_back(plan::read_stack("runs:\n  - when:\n      qqqqqqqqqqqqqq: 1\n", "s").error());
+  all.push_back(plan::read_cluster(cluster + "qqqqqqqqqqqqqq: 1\n", "c", none).error());
+  all.push_back(plan::read_cluster(cluster + "tiers:\n  - qqqqqqqqqqqqqq: 1\n", "c", none).error());
+  all.push_back(plan::read_stack(stack + "qqqqqqqqqqqqqq: 1\n", "s").error());
+  all.push_back(plan::read_stack(stack + "changes:\n  - qqqqqqqqqqqqqq: 1\n", "s").error());
+  all.push_back(plan::read_stack(stack + "facts:\n  - qqqqqqqqqqqqqq: 1\n", "s").error());
+  all.push_back(plan::read_stack(stack + "runs:\n  - qqqqqqqqqqqqqq: 1\n", "s").error());
+  all.push_back(plan::read_stack(stack + "runs:\n  - when:\n      qqqqqqqqqqqqqq: 1\n", "s").error());
   for (const plan::Errors& errors : all) {
     const std::vector<std::string> keys = keys_in(errors);
     CHECK(keys.size() >= 2);

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -144,4 +145,54 @@ TEST_CASE("variants take over what they do not state, and prediction modules may
   CHECK(model->mtp.kinds == std::vector<int>{2});
   CHECK(model->mtp.runs() == 6);
   CHECK(*plan::read_model(plan::write_model(*model), "again") == *model);
+}
+
+TEST_CASE("a mistake of the whole model stands at the key whose number it names, and an unused part at its section") {
+  const std::string mixture = "moe:\n  experts: 4\n  top_k: 9\n  expert_width: 32\n";
+  struct Row {
+    std::string text, key;
+  };
+  const std::string layers = "layers: 2 x attention+dense\n";
+  for (const Row& row :
+       {Row{"attention:\n  heads: 4\n  kv_heads: 3\n  head_dim: 16\ndense:\n  width: 256\n" + layers, "kv_heads: 3"},
+        Row{kParts + mixture + "layers: attention+dense, attention+moe\n", "top_k: 9"},
+        Row{kParts + mixture + layers, "moe:"}, Row{kParts + "layers: 2 x attention\n", "dense:"},
+        Row{kParts + "variants:\n  local:\n    of: attention\n    window: 8 tokens\n" + layers, "local:"}}) {
+    const std::string text = kHead + row.text;
+    CAPTURE(text);
+    const auto model = plan::read_model(text, "m.yaml");
+    REQUIRE_FALSE(model.has_value());
+    REQUIRE(model.error().size() == 1);
+    const auto before = text.substr(0, text.find(row.key));
+    CHECK(model.error().front().place.line == 1 + std::count(before.begin(), before.end(), '\n'));
+  }
+}
+
+TEST_CASE("a file without its first line is one mistake, whatever else it holds") {
+  for (const std::string text :
+       {"gpus: 8\nmodel: llama3-8b\n", "name: m\nhiden: 64\n", "limits:\n  mfu: at least 40 %\n",
+        "model: x\njobs:\n  - name: a\n", "budget: 1\nlimits: {}\n"}) {
+    CAPTURE(text);
+    const auto model = plan::read_model(text, "m.yaml");
+    REQUIRE_FALSE(model.has_value());
+    CHECK(model.error().size() == 1);
+    const bool budget = text.find("limits") != std::string::npos || text.find("jobs") != std::string::npos;
+    CHECK((model.error().front().help.front().find("plan check --budget") != std::string::npos) == budget);
+  }
+}
+
+TEST_CASE("counts with a letter are proposed in full, and what is proposed is read") {
+  const std::string layers = "layers: 2 x attention+dense\n";
+  struct Row {
+    const char *written, *meant;
+  };
+  for (const Row& row : {Row{"131k tokens", "131072 tokens"}, Row{"8k tokens", "8192 tokens"}, Row{"8K", "8192 tokens"},
+                         Row{"1M tokens", "1048576 tokens"}, Row{"32k", "32768 tokens"}}) {
+    const auto model = plan::read_model(kHead + kParts + layers + "seq: " + row.written + "\n", "m.yaml");
+    CAPTURE(std::string(row.written));
+    REQUIRE_FALSE(model.has_value());
+    REQUIRE(model.error().front().help.size() == 1);
+    CHECK(model.error().front().help.front().starts_with("write `" + std::string(row.meant) + "`"));
+    CHECK(code(kHead + kParts + layers + "seq: " + row.meant + "\n").empty());
+  }
 }
