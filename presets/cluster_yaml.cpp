@@ -142,6 +142,24 @@ Tier read_tier(yaml::Map map) {
   return tier;
 }
 
+/// Nodes are whole in every tier, or it in them; and without an adapter they meet over no network.
+void judge_nodes(yaml::Map& root, const std::vector<const yaml::Node*>& items, const Cluster& cluster) {
+  const int node = cluster.gpus_per_node;
+  for (std::size_t i = 0; i < cluster.tiers.size(); ++i) {
+    const Tier& tier = cluster.tiers[i];
+    if (tier.size != kAnyGpus && tier.size % node != 0 && node % std::max(1, tier.size) != 0)
+      root.reader().error(*items[i], "bad_value",
+                          fmt::format("tier `{}` of {} GPUs holds no whole nodes of {}, and no node holds it whole",
+                                      tier.name, tier.size, node),
+                          {fmt::format("write a `size` that divides {}, or a multiple of it", node)});
+    if (i > 0 && tier.size > node && cluster.nics_per_node == 0 && tier.provenance != Provenance::Assumed)
+      return root.reader().error(*root.get("nics_per_node"), "conflict",
+                                 fmt::format("`nics_per_node` is 0, and tier `{}` joins nodes at {}", tier.name,
+                                             format_quantity(tier.bandwidth.value, Dimension::ByteRate)),
+                                 {"write how many adapters a node has, or leave it out: one for each GPU"});
+  }
+}
+
 void read_tiers(yaml::Map& root, Cluster& cluster) {
   const std::vector<const yaml::Node*> items = root.list("tiers");
   for (std::size_t i = 0; i < items.size() && i < 16; ++i)
@@ -151,6 +169,7 @@ void read_tiers(yaml::Map& root, Cluster& cluster) {
     if (cluster.tiers[i].torus.any())
       root.reader().error(*items[i], "bad_value", "only the innermost tier can be a `torus`");
   if (root.reader().failed()) return;  // a size that is not read holds no other
+  judge_nodes(root, items, cluster);
   for (std::size_t i = 1; i < cluster.tiers.size(); ++i)
     if (cluster.tiers[i].size % std::max(1, cluster.tiers[i - 1].size) != 0 && cluster.tiers[i].size != kAnyGpus)
       root.reader().error(

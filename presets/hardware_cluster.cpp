@@ -12,6 +12,7 @@
 #include "presets/default_cluster.hpp"
 #include "presets/hardware.hpp"
 #include "presets/hardware_physics.hpp"
+#include "presets/quantity.hpp"
 
 namespace plan {
 namespace {
@@ -115,7 +116,25 @@ bool better(const ProfileCurve& a, const ProfileCurve& b) {
   return rank(a) > rank(b);
 }
 
-std::vector<ProfileCurve> usable_curves(const HardwareProfile& profile, std::vector<std::string>& refused) {
+/// A fit to small messages says little of large ones: where it leads above what the link carries and above all that was
+/// measured, large messages take the link's own rate, and the largest that was measured is told. NCCL's all-reduce in
+/// NVLink switches is above the link's rate by less than this.
+void bound_by_link(ProfileCurve& curve, BytesPerSecond link, std::vector<std::string>& refused) {
+  constexpr double kBeyondLink = 1.1;
+  if (curve.layout.nodes > 1 || curve.table.empty() || !(curve.busbw_gb_s * 1e9 > kBeyondLink * link.value)) return;
+  double reached = 0, largest = 0;
+  for (const auto& row : curve.table) {
+    reached = std::max(reached, row.bytes * wire_factor(curve.op, curve.layout.n) / row.us / 1e3);
+    largest = std::max(largest, row.bytes);
+  }
+  if (curve.busbw_gb_s <= kBeyondLink * reached) return;
+  curve.busbw_gb_s = std::max(reached, link.value / 1e9);
+  refused.push_back(fmt::format("{} n={} beyond {}, whose fit leads above the link", name(curve.op), curve.layout.n,
+                                format_quantity(largest, Dimension::Bytes)));
+}
+
+std::vector<ProfileCurve> usable_curves(const HardwareProfile& profile, BytesPerSecond link,
+                                        std::vector<std::string>& refused) {
   std::map<std::tuple<Collective, int, int>, ProfileCurve> best;
   for (const ProfileCurve& curve : profile.collectives) {
     if (curve.alpha_us <= 0 || curve.busbw_gb_s <= 0 || grade(curve.quality) == "unfit") {
@@ -127,7 +146,10 @@ std::vector<ProfileCurve> usable_curves(const HardwareProfile& profile, std::vec
     if (found == best.end() || better(curve, found->second)) best[key] = curve;
   }
   std::vector<ProfileCurve> curves;
-  for (auto& [key, curve] : best) curves.push_back(std::move(curve));
+  for (auto& [key, curve] : best) {
+    bound_by_link(curve, link, refused);
+    curves.push_back(std::move(curve));
+  }
   return curves;
 }
 
@@ -337,7 +359,7 @@ Result<Cluster> cluster_of_profile(const HardwareProfile& profile, const Gpu& da
   apply_tiers(profile, cluster);
   apply_nccl(profile, cluster.nccl);
   std::vector<std::string> refused;
-  apply_curves(usable_curves(profile, refused), cluster);
+  apply_curves(usable_curves(profile, data_sheet.scale_up, refused), cluster);
   apply_pairs(profile, cluster);
   apply_overlap(profile, cluster.calibration);
   tell_parts(profile, std::move(refused), cluster);

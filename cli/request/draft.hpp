@@ -51,6 +51,7 @@ void missing(Draft& draft, std::string_view key, const char* example);
 void resolve_gpus(Draft& draft);
 void resolve_cluster(Draft& draft);
 void resolve_slice(Draft& draft);
+void resolve_reach(Draft& draft);
 /// The memory of each node as a person states it, whatever the cluster's file says; of several kinds of GPU, of all.
 void resolve_hosts(Draft& draft);
 /// Says which numbers of a file differ from its preset's and change nothing.

@@ -328,6 +328,7 @@ Result<Problem> resolve_problem(const Asked& asked) {
   resolve_gpus(draft);
   resolve_cluster(draft);
   resolve_slice(draft);
+  resolve_reach(draft);
   resolve_nodes(draft);
   resolve_pools(draft);
   resolve_hosts(draft);

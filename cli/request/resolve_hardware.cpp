@@ -33,6 +33,12 @@ std::string possible_chips(const SliceRules& rules, int chips) {
   return out;
 }
 
+/// Of a GPU that is not known: that its name is the number of GPUs, which is missing in its place.
+bool names_number(const Error& error) {
+  return std::any_of(error.help.begin(), error.help.end(),
+                     [](const std::string& help) { return help.find("`--gpus ") != std::string::npos; });
+}
+
 void refuse_slice(Draft& draft, std::string what, std::string help, std::initializer_list<std::string_view> keys) {
   draft.refuse({"no_such_slice", std::move(what), {}, {std::move(help)}}, keys);
 }
@@ -48,6 +54,8 @@ void missing(Draft& draft, std::string_view key, const char* example) {
 void resolve_gpus(Draft& draft) {
   if (!draft.request.gpus) {
     const int each = draft.request.files ? draft.request.files->gpus_per_node : 0;
+    const auto said = [](const Error& error) { return error.code == "unknown_gpu" && names_number(error); };
+    if (std::any_of(draft.errors.begin(), draft.errors.end(), said)) return;
     missing(draft, "gpus", "16384");
     if (each > 0 && draft.asked.find("gpus") == nullptr)
       draft.errors.back().help = {fmt::format(
@@ -133,6 +141,20 @@ void resolve_slice(Draft& draft) {
   put_on_slices(problem.cluster, *shape);
   draft.assume("slice", slice_text(*shape), Origin::Default, fmt::format("the slice of {} chips", chips_of(*shape)),
                false);
+}
+
+/// A network that ends before the job does joins nothing beyond: the outermost tier has to hold all GPUs.
+void resolve_reach(Draft& draft) {
+  const Cluster& cluster = draft.problem.cluster;
+  if (cluster.tiers.empty() || draft.request.pools || draft.problem.gpus <= cluster.tiers.back().size) return;
+  const Tier& outermost = cluster.tiers.back();
+  draft.refuse({"cluster_too_small",
+                fmt::format("{} GPUs are more than {} joins: its outermost tier `{}` holds {}", draft.problem.gpus,
+                            cluster.name, outermost.name, outermost.size),
+                {},
+                {fmt::format("take at most {} GPUs, or state the network around them: one more tier with `size: all`",
+                             outermost.size)}},
+               {"gpus", "cluster"});
 }
 
 /// Several kinds of GPU, and the axes of each.

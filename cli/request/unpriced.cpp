@@ -22,6 +22,20 @@ std::optional<Gpu> preset_of(const Gpu& gpu) {
   return std::nullopt;
 }
 
+/// A network of more than any adapter carries, to each GPU: most often bits that were written as bytes. The fastest
+/// adapters are of 1,600 Gb/s (NVIDIA's ConnectX-9), those of presets/clusters of 800 at most.
+void tell_fast_network(Draft& draft) {
+  constexpr BytesPerSecond kFastest{200e9};
+  const Cluster& cluster = draft.problem.cluster;
+  for (std::size_t i = 1; i < cluster.tiers.size(); ++i)
+    if (const Tier& tier = cluster.tiers[i]; tier.size > cluster.gpus_per_node && tier.bandwidth > kFastest)
+      draft.problem.notes.push_back(
+          {"network_unlikely",
+           fmt::format("{}: {} carries {} to each GPU, more than any network adapter: are they Gb/s, {}?", cluster.name,
+                       tier.name, format_quantity(tier.bandwidth.value, Dimension::ByteRate),
+                       format_quantity(tier.bandwidth.value / 8, Dimension::ByteRate))});
+}
+
 }  // namespace
 
 void tell_unpriced(Draft& draft) {
@@ -48,7 +62,10 @@ void tell_unpriced(Draft& draft) {
   if (const Result<Found<Cluster>> preset = load_cluster(cluster.name, shipped)) {
     compare("nics_per_node", number(cluster.nics_per_node), number(preset->value.nics_per_node));
     compare("host_power", power(cluster.host_power_w), power(preset->value.host_power_w));
+  } else if (cluster.nics_per_node != cluster.gpus_per_node && cluster.nics_per_node > 0) {
+    edited.push_back(fmt::format("nics_per_node {} for {} GPUs", cluster.nics_per_node, cluster.gpus_per_node));
   }
+  tell_fast_network(draft);
   if (edited.empty()) return;
   draft.problem.notes.push_back(
       {"hardware_not_priced",

@@ -136,6 +136,26 @@ TEST_CASE("the planner gets the table where it was measured and the fit outside 
   CHECK_FALSE(cluster.gpu.gemm[static_cast<std::size_t>(DType::Fp8)][0].grid.empty());
 }
 
+TEST_CASE("a fit to small messages that leads above the link is bounded by it, and one to large ones is not") {
+  const Gpu sheet = load_gpu("h100-sxm", StoreOptions{}).value().value;
+  const auto all_reduce = [&](double busbw, double largest) {
+    HardwareProfile p = sample();
+    ProfileCurve& curve = p.collectives[0];
+    curve.busbw_gb_s = busbw;
+    curve.table.clear();
+    for (double bytes = 1 << 20; bytes <= largest; bytes *= 4)
+      curve.table.push_back({bytes, 20 + bytes * wire_factor(curve.op, curve.layout.n) / (0.95 * busbw * 1e3)});
+    const Cluster cluster = cluster_of_profile(p, sheet).value();
+    return std::pair(scale_up_fit(cluster.gpu, curve.op, curve.layout.n).busbw.value / 1e9,
+                     cluster.unmeasured_parts.size());
+  };
+  const std::size_t usual = all_reduce(400, 1 << 30).second;
+  CHECK(all_reduce(400, 1 << 24).first == doctest::Approx(400));
+  CHECK(all_reduce(480, 1 << 30).first == doctest::Approx(480));
+  CHECK(all_reduce(740, 1 << 24).first == doctest::Approx(450).epsilon(0.2));
+  CHECK(all_reduce(740, 1 << 24).second == usual + 1);
+}
+
 TEST_CASE("what cannot be trusted is not planned with") {
   HardwareProfile p = sample();
   const Gpu sheet = load_gpu("h100-sxm", StoreOptions{}).value().value;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <regex>
+#include <sstream>
 #include <string>
 
 #include "embedded_only.hpp"
@@ -16,6 +18,70 @@ namespace {
 double peak(const plan::Gpu& gpu, DType dtype) { return gpu.peak[static_cast<std::size_t>(dtype)].value; }
 
 }  // namespace
+
+TEST_CASE("a number of a file without its unit is refused, and with each unit that is proposed it is read") {
+  static const std::regex quantity(R"(^(\s*-?\s*[a-z_0-9]+: )([0-9.e+]+) ([A-Za-z/]+)$)"), proposed("`([^`]*)`");
+  plan::StoreOptions shipped;
+  shipped.files = false;
+  const auto lookup = [&](std::string_view name) -> plan::Result<plan::Gpu> {
+    auto found = plan::load_gpu(name, shipped);
+    if (!found) return plan::fail(found.error());
+    return found->value;
+  };
+  int taken = 0;
+  for (const plan::PresetEntry& entry : plan::list_presets(plan::PresetKind::Cluster, shipped)) {
+    const auto cluster = plan::load_cluster(entry.name, shipped);
+    REQUIRE(cluster.has_value());
+    const std::string text = plan::write_cluster(cluster->value);
+    std::vector<std::string> lines;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    const auto with = [&](std::size_t at, const std::string& line) {
+      std::string out;
+      for (std::size_t i = 0; i < lines.size(); ++i) out += (i == at ? line : lines[i]) + "\n";
+      return plan::read_cluster(out, "c.yaml", lookup);
+    };
+    for (std::size_t at = 0; at < lines.size(); ++at) {
+      std::smatch found;
+      if (!std::regex_match(lines[at], found, quantity)) continue;
+      const std::string key = found[1], number = found[2];
+      CAPTURE(lines[at]);
+      const auto bare = with(at, key + number);
+      REQUIRE_FALSE(bare.has_value());
+      REQUIRE(bare.error().size() == 1);
+      CHECK(bare.error().front().code == "missing_unit");
+      for (const std::string& help : bare.error().front().help)
+        for (std::sregex_iterator word(help.begin(), help.end(), proposed), end; word != end; ++word) {
+          const std::string meant = (*word)[1];
+          CAPTURE(meant);
+          const auto read = with(at, key + meant);
+          for (const plan::Error& error : read ? plan::Errors{} : read.error()) CHECK(error.code != "out_of_range");
+          ++taken;
+        }
+    }
+  }
+  CHECK(taken > 200);
+}
+
+TEST_CASE("tiers hold whole nodes or lie whole in one, and without adapters no network joins nodes") {
+  const auto mistakes = [](int node, int nics, int size, const std::string& outer) {
+    const std::string text = "preset: cluster/1\nname: c\ngpu: h100\ngpus_per_node: " + std::to_string(node) +
+                             "\nnics_per_node: " + std::to_string(nics) +
+                             "\ntiers:\n  - {name: a, bandwidth: 1 GB/s, size: " + std::to_string(size) +
+                             "}\n  - {name: b, bandwidth: 1 GB/s, size: all" + outer + "}\n";
+    const plan::Result<plan::Cluster> read =
+        plan::read_cluster(text, "c", [](std::string_view) { return plan::Gpu{}; });
+    return read ? std::string() : read.error().size() == 1 ? read.error().front().code : std::string("several");
+  };
+  for (const int node : {1, 2, 3, 4, 8, 72})
+    for (const int size : {1, 2, 3, 4, 7, 8, 16, 72}) {
+      CAPTURE(node);
+      CAPTURE(size);
+      CHECK(mistakes(node, 1, size, "") == (size % node == 0 || node % size == 0 ? "" : "bad_value"));
+    }
+  CHECK(mistakes(8, 0, 8, "") == "conflict");
+  CHECK(mistakes(8, 0, 8, ", provenance: assumed").empty());  // as a GPU without a network is written
+}
 
 TEST_CASE("GPUs that published runs name are known") {
   for (const char* slug : {"a100-sxm-40gb", "a100-sxm-80gb", "a800-sxm-80gb", "b200-sxm", "gb200", "gh200", "h100-sxm",

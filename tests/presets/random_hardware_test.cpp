@@ -120,8 +120,10 @@ TEST_CASE("a cluster of random numbers reads back as it was written") {
     cluster.name = "c";
     cluster.gpu = random_gpu(dice);
     cluster.gpus_per_node = dice.one_of({1, 2, 8});
-    cluster.nics_per_node = dice.one_of({0, 1, cluster.gpus_per_node});
-    for (int i = 0, size = dice.one_of({1, 8}); i <= dice.up_to(2); ++i, size *= 1 + dice.up_to(5))
+    const int node = cluster.gpus_per_node;
+    cluster.nics_per_node = dice.one_of({1, node});
+    for (int i = 0, size = dice.one_of({1, node}); i <= dice.up_to(2);
+         ++i, size = std::max(size, node) * (1 + dice.up_to(5)))
       cluster.tiers.push_back({"t" + std::to_string(i), i == 2 && dice.coin() ? kAnyGpus : size,
                                BytesPerSecond(dice.between(1e9, 1e12)),
                                Seconds(dice.coin() ? 0 : dice.between(1e-7, 1e-4)), dice.one_of({1., 2., 7.}),
