@@ -11,6 +11,7 @@
 #include "cli/request/run_files.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/progress.hpp"
+#include "planner/estimate/learnt.hpp"
 #include "planner/planner.hpp"
 #include "planner/runs/run_problem.hpp"
 #include "planner/runs/run_rates.hpp"
@@ -50,6 +51,11 @@ void take_runs(const std::vector<Run>& runs, const Catalogue& catalogue, NextRep
     problem.cluster = report.plan.problem.cluster;
     problem.training.stack = report.plan.problem.training.stack;
     const Estimate predicted = estimate(problem, built->layout);
+    const double step = predicted.step_time.value, high = step * step_interval(problem, predicted, built->guessed).high;
+    if (const std::string far = far_step(*measured, step, high); !far.empty()) {
+      skip(far);
+      continue;
+    }
     const auto same = std::find_if(report.layouts.begin(), report.layouts.end(), [&](const Estimate& layout) {
       Layout placed = layout.layout;
       placed.chunk_layers = built->layout.chunk_layers;  // a row of runs does not say where layers are

@@ -79,13 +79,26 @@ std::string column_meant(const std::string& word, std::string_view header) {
   return nearest_name(word, columns);
 }
 
+/// A column of tokens a second that does not say of which part of the job: as trackers name it, it is of all of it.
+bool of_whole_job(std::string_view word) {
+  const std::string low = lowered(std::string(word));
+  const auto says = [&](std::string_view part) { return low.find(part) != std::string::npos; };
+  const bool of_one = says("gpu") || says("device") || says("chip") || says("rank");
+  return !of_one &&
+         (says("tokens_per_s") || says("tokens/s") || says("tok_per_s") || low == "throughput" || low == "tps");
+}
+
 /// Help that knows other tools' words and units, which the planner's reader does not.
 void help_with_words(Error& error) {
   const std::size_t from = static_cast<std::size_t>(std::max(error.place.column - 1, 0));
   if (from >= error.place.text.size()) return;
   const std::size_t quoted = error.place.text[from] == '"' ? 1 : 0;
   const std::string word = error.place.text.substr(from + quoted, static_cast<std::size_t>(error.place.length));
-  if (error.code == "unknown_column") {
+  if (error.code == "unknown_column" && of_whole_job(word)) {
+    error.help = {
+        "it is of the whole job: divide it by the GPUs, under `tokens_per_s_per_gpu`, or write the seconds of a "
+        "step, under `step_time_s`"};
+  } else if (error.code == "unknown_column") {
     if (const std::string column = column_meant(word, error.place.text); !column.empty())
       error.help = {fmt::format("write `{}`; the columns are listed in plan-runs(5)", column)};
   } else if (error.code == "bad_cell" && error.message.ends_with("is not a number")) {

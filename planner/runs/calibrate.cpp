@@ -14,6 +14,7 @@
 #include "planner/answer/normal.hpp"
 #include "planner/estimate/learnt.hpp"
 #include "planner/runs/diagnosis.hpp"
+#include "planner/runs/run_rates.hpp"
 
 namespace plan {
 namespace {
@@ -193,6 +194,8 @@ std::vector<Sample> samples_of(std::span<const Run> runs, const Catalogue& catal
       scored.reason = "no step time, and no memory that shows the allocator's reserve";
     if (const Result<void> parts = read_parts(scored.run, sample); !parts && scored.reason.empty())
       scored.reason = parts.error().front().message;
+    if (const auto& step = scored.step_time; step && scored.reason.empty())
+      scored.reason = far_step(step->measured, step->predicted, step->high);
     if (!scored.reason.empty()) {
       skipped.push_back(std::move(scored));
       continue;

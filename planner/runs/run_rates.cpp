@@ -146,4 +146,11 @@ std::string figure_mistake_of(const Run& run, const RunProblem& built) {
   return {};
 }
 
+std::string far_step(double measured, double predicted, double high) {
+  constexpr double kFar = 20;
+  if (!(predicted > 0) || measured < kFar * high) return {};
+  return fmt::format("a step of {:.4g} s takes {:.0f} times what is predicted: are they seconds, and of one step?",
+                     measured, measured / predicted);
+}
+
 }  // namespace plan

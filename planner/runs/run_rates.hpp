@@ -34,4 +34,9 @@ struct CountedFlops {
 /// its source counted with, the step is known without it. Empty if there is none.
 [[nodiscard]] std::string rate_remark_of(const Run& run, const RunProblem& built);
 
+/// What is amiss with a step that takes many times what is predicted for its row at most, `high`: it is of another
+/// unit, of several steps or of another batch. Empty for one that is not; no published run that is of its row is so far
+/// off.
+[[nodiscard]] std::string far_step(double measured, double predicted, double high);
+
 }  // namespace plan

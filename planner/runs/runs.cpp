@@ -201,6 +201,17 @@ std::vector<std::string> read_header(const std::vector<CsvCell>& cells, std::str
                       .place = {std::string(file), cells.front().line, static_cast<int>(other) + 1, 1, {}}});
     return names;
   }
+  const auto names_column = [&](const CsvCell& cell) {
+    return std::find(known.begin(), known.end(), lowered(cell.text)) != known.end();
+  };
+  if (std::none_of(cells.begin(), cells.end(), names_column)) {
+    const CsvCell& first = cells.front();
+    errors.push_back({.code = "no_columns",
+                      .message = "the first line names no column of runs",
+                      .help = {"write the names of the columns there, `model,gpu,gpus,...`: plan-runs(5) lists them"},
+                      .place = {std::string(file), first.line, first.column, static_cast<int>(first.text.size()), {}}});
+    return names;
+  }
   for (const CsvCell& written : cells) {
     const CsvCell cell{lowered(written.text), written.line, written.column};
     const Place place{std::string(file), cell.line, cell.column, static_cast<int>(cell.text.size()), {}};
@@ -255,6 +266,11 @@ Result<std::vector<Run>> read_runs(std::string_view text, std::string_view file)
   std::vector<Run> runs;
   constexpr std::string_view kMark = "\xEF\xBB\xBF";  // spreadsheets begin UTF-8 with it
   if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  if (text.find('\0') != std::string_view::npos)
+    return fail({.code = "not_text",
+                 .message = "the file is not UTF-8 text",
+                 .help = {"save it as CSV in UTF-8"},
+                 .place = {std::string(file), 0, 0, 1, {}}});
   CsvReader reader(text, file);
   std::vector<CsvCell> cells;
   if (!reader.row(cells, errors))

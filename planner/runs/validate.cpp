@@ -39,6 +39,7 @@ std::optional<double> predicted_memory(const std::string& kind, const Estimate& 
 /// Why a run is not scored, whatever it says; empty if it is.
 std::string not_scored(const Run& run, const ValidateOptions& options) {
   if (run.status == "duplicate") return "the same measurement as another row";
+  if (run.status.empty()) return "no status: write `ok` in that column, or `oom` of a run that ran out of memory";
   if (run.status != "ok" && run.status != "oom") return "status is neither ok nor oom";
   if (run.quality != "C" || options.rough) return {};
   std::string open(run.fact("unstated"));
@@ -65,6 +66,9 @@ ScoredRun score_run(const Run& run, const Catalogue& catalogue, const ValidateOp
       const Interval interval = step_interval(built->problem, estimate, built->guessed);
       const double step = estimate.step_time.value;
       scored.step_time = {*measured, step, step * interval.low, step * interval.high};
+      const Compared& of = *scored.step_time;
+      if (std::string far = far_step(of.measured, of.predicted, of.high); !far.empty())
+        scored.remarks.push_back(std::move(far));
     }
   if (run.peak_memory_gib && *run.peak_memory_gib > 0)
     if (const auto predicted = predicted_memory(run.memory_kind, estimate)) {
@@ -75,7 +79,9 @@ ScoredRun score_run(const Run& run, const Catalogue& catalogue, const ValidateOp
     scored.remarks.push_back(
         fmt::format("its memory is not compared: memory_kind `{}` is none of plan-runs(5)'s", run.memory_kind));
   if (!scored.step_time && !scored.memory)
-    scored.reason = "the row states no step time and no memory that can be compared";
+    scored.reason = run.flops_convention.empty() && (run.mfu.value_or(0) > 0 || run.tflops_per_gpu.value_or(0) > 0)
+                        ? "its rate of FLOPs is no step time without a `flops_convention`"
+                        : "the row states no step time and no memory that can be compared";
   return scored;
 }
 

@@ -135,7 +135,7 @@ TEST_CASE("a shape that a named model does not have leaves the row out or is sai
   const Catalogue catalogue = presets();
   Run run;
   run.id = "a", run.quality = "A", run.status = "ok", run.gpu = "h100-sxm", run.gpus = 64, run.seq = 4096;
-  run.global_batch = 64, run.micro_batch = 1, run.tp = 8, run.framework = "Megatron-Core", run.step_time_s = 100;
+  run.global_batch = 64, run.micro_batch = 1, run.tp = 8, run.framework = "Megatron-Core", run.step_time_s = 5;
   for (const char* model : {"llama3-8b", "llama3-70b", "qwen3-32b", "deepseek-v3", "mixtral-8x7b"}) {
     run.model = model;
     CAPTURE(model);
