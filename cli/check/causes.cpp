@@ -91,6 +91,17 @@ std::string input_text(const std::vector<Input>& inputs, std::string_view key, s
   return input == nullptr ? std::string(unstated) : input->value;
 }
 
+std::string inputs_apart(const ResolvedJob& job, const EarlierPlan& baseline) {
+  std::string out;
+  for (const Input& input : job.problem.inputs) {
+    const Input* before = find_input(baseline.inputs, input.key);
+    const bool ignored = std::find(kIgnored.begin(), kIgnored.end(), input.key) != kIgnored.end();
+    if (ignored || before == nullptr || before->value == input.value) continue;
+    out += fmt::format("{}{} {} -> {}", out.empty() ? "" : ", ", input.key, before->value, input.value);
+  }
+  return out;
+}
+
 std::vector<std::pair<std::string, Bytes>> memory_change(const Estimate& now, const Estimate& before) {
   std::vector<std::pair<std::string, Bytes>> out;
   if (now.stages.empty() || before.stages.empty()) return out;

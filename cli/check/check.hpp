@@ -108,6 +108,9 @@ struct CheckReport {
 /// What the peak gained by category, worst stage against worst stage, biggest first.
 [[nodiscard]] std::vector<std::pair<std::string, Bytes>> memory_change(const Estimate& now, const Estimate& before);
 
+/// Inputs of the job that differ from those of the baseline, `model llama3-70b -> llama3-8b`; empty where none do.
+[[nodiscard]] std::string inputs_apart(const ResolvedJob& job, const EarlierPlan& baseline);
+
 /// The causes of a change in `metric`, biggest first.
 [[nodiscard]] std::vector<Cause> find_causes(const ResolvedJob& job, const Plan& now, const EarlierPlan& baseline,
                                              Metric metric, const std::vector<Restoration>& restored);

@@ -64,6 +64,18 @@ Note notes_of_run(const MeasuredJob& measured, const std::vector<Finding>& findi
   return {"measured", text};
 }
 
+/// Limits since a baseline of another job hold or fail by what sets the jobs apart. Of one that failed, that is among
+/// its causes.
+void tell_other_job(const ResolvedJob& job, const EarlierPlan& baseline, CheckedJob& out) {
+  const auto since = [](const Finding& finding) { return finding.rule.ends_with(".since_baseline"); };
+  const auto told = [&](const Finding& finding) { return since(finding) && finding.state == State::Fail; };
+  const auto& all = out.findings;
+  if (std::none_of(all.begin(), all.end(), since) || std::any_of(all.begin(), all.end(), told)) return;
+  if (const std::string apart = inputs_apart(job, baseline); !apart.empty())
+    out.notes.push_back(
+        {"baseline_of_other_job", fmt::format("{} is of a job with other inputs: {}", baseline.file, apart)});
+}
+
 Result<Plan> estimated(const ResolvedJob& job) {
   if (job.layout) return plan_layout(job.problem, *job.layout);
   if (job.pooled) return plan_pooled(job.problem);
@@ -107,6 +119,7 @@ Result<CheckedJob> check_job(const ResolvedJob& job, const EarlierPlan* baseline
   } else {
     out.findings.push_back(impossible(job, now.error()));
   }
+  if (baseline != nullptr) tell_other_job(job, *baseline, out);
   out.notes.insert(out.notes.begin(), job.notes.begin(), job.notes.end());  // what the verdict rests on comes first
   bool limits_failed = false;
   for (const Finding& finding : out.findings)  // a change that was estimated cures no run

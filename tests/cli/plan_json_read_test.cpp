@@ -200,6 +200,43 @@ TEST_CASE("figures that a plan states twice agree") {
   refused("/best/memory/peak_bytes", 0.5, "memory");
 }
 
+TEST_CASE("a layout and a speed are those of the job beside them, and one object that lacks keys is one mistake") {
+  Problem problem;
+  problem.model = load_model("llama3-8b", {.files = false})->value;
+  problem.cluster = load_cluster("dgx-h100", {.files = false})->value;
+  problem.gpus = 64, problem.threads = 2;
+  problem.training.seq = 4096, problem.training.global_batch = 1024;
+  problem.inputs = {{"gpus", "64", Origin::Flag, "", ""},
+                    {"seq", "4096", Origin::Flag, "", ""},
+                    {"global_batch", "1024", Origin::Flag, "", ""}};
+  const Result<Plan> plan = search(problem);
+  REQUIRE(plan);
+  const Json whole = Json::parse(json_report(*plan, {}));
+  REQUIRE(read_plan_json(whole.dump(1), "a.json"));
+  for (const char* pointer : {"/best/layout/dp", "/best/layout/micro_batch", "/best/layout/micro_batches",
+                              "/best/tokens_per_s", "/best/tokens_per_s_per_gpu"}) {
+    Json edited = whole;
+    Json& value = edited.at(Json::json_pointer(pointer));
+    if (value.is_number_integer())
+      value = 2 * value.get<std::int64_t>();
+    else
+      value = 2 * value.get<double>();
+    CAPTURE(pointer);
+    const Result<EarlierPlan> read = read_plan_json(edited.dump(1), "a.json");
+    CHECK_FALSE(read.has_value());
+    if (!read) CHECK(read.error().size() == 1);
+  }
+  for (const char* pointer : {"/best/memory", "/best/terms_s", "/best/layout", "/best/mfu_ratio", "/tool", "/model"}) {
+    Json edited = whole;
+    edited.at(Json::json_pointer(pointer)) = Json::object();
+    CAPTURE(pointer);
+    const Result<EarlierPlan> read = read_plan_json(edited.dump(1), "a.json");
+    REQUIRE_FALSE(read.has_value());
+    CHECK(read.error().size() == 1);
+    CHECK(read.error().front().message.find("missing") != std::string::npos);
+  }
+}
+
 TEST_CASE("mistakes have places, all at once") {
   std::string text = json_report(sample::plan(), {});
   const auto replace = [&](const std::string& from, const std::string& to) {

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <set>
 
+#include "presets/json_syntax.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan {
@@ -21,16 +22,6 @@ constexpr std::size_t kMostKeysOfOne = 4096;  ///< of one object, whose keys ord
 
 Error whole_file(const std::string& file, std::string code, std::string message) {
   return {std::move(code), std::move(message), {}, {}, {file, 0, 0, 1, {}}};
-}
-
-Place place_at(std::string_view text, const std::string& file, std::size_t offset) {
-  offset = std::min(offset, text.size());
-  const std::string_view before = text.substr(0, offset);
-  const std::size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-  const std::size_t end = std::min(text.find('\n', start), text.size());
-  return {file, 1 + static_cast<int>(std::count(before.begin(), before.end(), '\n')),
-          1 + static_cast<int>(offset - start), 1,
-          std::string(text.substr(start, std::min<std::size_t>(end - start, 200)))};
 }
 
 /// Thrown through the parser by the guard below; caught in parse_json_source().
@@ -103,12 +94,7 @@ Result<JsonSource> parse_json_source(std::string text, std::string file) {
   } catch (const Refused& refused) {
     return fail(whole_file(source.file, refused.code, refused.message));
   } catch (const nlohmann::json::parse_error& e) {
-    const std::size_t at = e.byte > 0 ? e.byte - 1 : 0;
-    return fail(Error{"json_syntax",
-                      at + 1 >= source.text.size() ? "the file ends in the middle" : "not valid JSON",
-                      {},
-                      {},
-                      place_at(source.text, source.file, at)});
+    return fail(json_syntax_error(e, source.text, source.file));
   } catch (const nlohmann::json::exception&) { return fail(whole_file(source.file, "json_syntax", "not valid JSON")); }
   if (!source.root.is_object()) return fail(whole_file(source.file, "bad_value", "the file is not one JSON object"));
   return source;
@@ -145,11 +131,30 @@ void JsonFields::error(std::string_view key, std::string code, std::string messa
   if (std::find(errors_->begin(), errors_->end(), made) == errors_->end()) errors_->push_back(std::move(made));
 }
 
+void JsonFields::lacks(std::string_view key) const {
+  constexpr std::string_view kOne = " is missing", kSeveral = " are missing";
+  const std::string path = fmt::format("`{}`", path_of(key)), here = fmt::format("`{}", path_of(""));
+  for (Error& made : *errors_) {
+    const std::size_t end = made.message.find('`', 1), dot = made.message.rfind('.', end);
+    const std::string_view parent =
+        std::string_view(made.message).substr(0, dot < end ? dot : 1);  // of the first key that it names
+    if (made.code != "missing_key" || parent != here) continue;
+    if (made.message.find(path) != std::string::npos ||
+        made.message.find(fmt::format("`{}`", key)) != std::string::npos)
+      return;
+    const std::string_view all = made.message;
+    const std::string_view named = all.substr(0, all.size() - (all.ends_with(kOne) ? kOne : kSeveral).size());
+    made.message = fmt::format("{}, `{}`{}", named, key, kSeveral);
+    return;
+  }
+  error("", "missing_key", fmt::format("{}{}", path, kOne));
+}
+
 const Json* JsonFields::need(std::string_view key, std::string_view wanted, bool (Json::*is)() const noexcept) const {
   const Json* value = find(key);
   if (!present_) return nullptr;  // the object itself is a mistake already
   if (value == nullptr) {
-    error("", "missing_key", fmt::format("`{}` is missing", path_of(key)));
+    lacks(key);
     return nullptr;
   }
   if ((value->*is)()) return value;
@@ -247,9 +252,10 @@ std::string JsonFields::word(std::string_view key) const {
   if (value != nullptr && value->is_number_integer()) return fmt::format("{}", value->get<std::int64_t>());
   if (value != nullptr && value->is_number()) return fmt::format("{}", value->get<double>());
   if (value != nullptr && value->is_boolean()) return value->get<bool>() ? "true" : "false";
-  if (present_)
-    error(value == nullptr ? std::string_view() : key, value == nullptr ? "missing_key" : "bad_value",
-          fmt::format("`{}` is {}", path_of(key), value == nullptr ? "missing" : "neither a number nor a text"));
+  if (present_ && value == nullptr)
+    lacks(key);
+  else if (present_)
+    error(key, "bad_value", fmt::format("`{}` is neither a number nor a text", path_of(key)));
   return {};
 }
 

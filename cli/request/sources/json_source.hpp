@@ -55,6 +55,8 @@ class JsonFields {
  private:
   JsonFields(const JsonSource& source, Errors& errors, const Json* object, std::vector<std::string> path);
   const Json* find(std::string_view key) const;
+  /// A mistake that the object lacks `key`: with others that it lacks, one.
+  void lacks(std::string_view key) const;
   const Json* need(std::string_view key, std::string_view wanted, bool (Json::*is)() const noexcept) const;
 
   const JsonSource* source_;

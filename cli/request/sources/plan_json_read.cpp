@@ -12,6 +12,7 @@
 #include "planner/problem/axes.hpp"
 #include "planner/problem/pipeline.hpp"
 #include "planner/problem/stage_layout.hpp"
+#include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -299,6 +300,37 @@ void read_unstated(const JsonFields& root, std::vector<Input>& inputs) {
   }
 }
 
+/// What the layout and the speed say of the job, beside its inputs; of several kinds of GPU each says its own.
+void judge_job(const JsonFields& root, const EarlierPlan& earlier) {
+  if (root.failed()) return;
+  const auto number = [&](std::string_view key) {
+    const Input* input = find_input(earlier.inputs, key);
+    return input == nullptr ? std::nullopt : parse_integer(input->value);
+  };
+  const std::optional<std::int64_t> gpus = number("gpus"), batch = number("global_batch"), seq = number("seq");
+  const Estimate& best = earlier.best;
+  const Layout& l = best.layout;
+  if (!gpus || !batch || !seq || !l.stages.empty()) return;
+  const JsonFields fields = root.object("best");
+  const std::int64_t step = static_cast<std::int64_t>(l.dp) * l.micro_batch * best.micro_batches;
+  const double tokens = static_cast<double>(*batch) * static_cast<double>(*seq);
+  constexpr double kRounding = 1e-6;
+  const auto apart = [](double a, double b) { return std::abs(a - b) > kRounding * std::max(a, b); };
+  if (l.world() > *gpus)
+    fields.error("layout", "bad_value",
+                 fmt::format("`best.layout` is of {} GPUs, and `inputs.gpus` are {}", l.world(), *gpus));
+  else if (step != *batch)
+    fields.error(
+        "layout", "bad_value",
+        fmt::format("`best.layout` takes {} sequences in a step, and `inputs.global_batch` is {}", step, *batch));
+  else if (apart(best.tokens_per_s * best.step_time.value, tokens))
+    fields.error("tokens_per_s", "bad_value",
+                 "`best.tokens_per_s` is not the tokens of a step over `best.step_time_s`");
+  else if (apart(best.tokens_per_s_per_gpu * l.world(), best.tokens_per_s))
+    fields.error("tokens_per_s_per_gpu", "bad_value",
+                 "`best.tokens_per_s_per_gpu` is not `best.tokens_per_s` over the GPUs of `best.layout`");
+}
+
 EarlierPlan read_plan_fields(const JsonFields& root) {
   EarlierPlan earlier;
   earlier.version = root.object("tool").text("version");
@@ -308,6 +340,7 @@ EarlierPlan read_plan_fields(const JsonFields& root) {
   earlier.model = model.text("name");
   earlier.parameters = model.whole("parameters"), earlier.active_parameters = model.whole("active_parameters");
   earlier.best = read_estimate(root.object("best"));
+  judge_job(root, earlier);
   return earlier;
 }
 
