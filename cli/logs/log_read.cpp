@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "cli/logs/log_keys.hpp"
+#include "formulas/text.hpp"
 #include "formulas/units.hpp"
 #include "hwprobe/fits/fit.hpp"
 
@@ -182,12 +183,33 @@ Steady steady(const Series& series) {
   return out;
 }
 
+/// A step's line of Megatron-LM begins with this and ends in a bar: one without it was wrapped, perhaps inside a
+/// number, by the terminal that it was copied from.
+constexpr std::string_view kMegatronBegin = "consumed samples:";
+bool ends_in_bar(std::string_view line) { return trim(line).ends_with('|'); }
+
 void LogReader::take(std::string_view raw) {
+  constexpr std::size_t kMostPieces = 8;
   ++log_.lines;
   raw = raw.substr(0, kLongestLine);
   const bool coloured = raw.find('\x1b') != std::string_view::npos;
   const std::string clean = coloured ? without_colours(raw) : std::string();
   const std::string_view line = coloured ? std::string_view(clean) : raw;
+  const bool begins = line.find(kMegatronBegin) != std::string_view::npos;
+  if (begins || pieces_.size() >= kMostPieces) take_pieces();
+  if (pieces_.empty() && (!begins || ends_in_bar(line))) return take_whole(line);
+  pieces_.emplace_back(line.ends_with('\r') ? line.substr(0, line.size() - 1) : line);
+  if (!ends_in_bar(line)) return;
+  const std::string whole = fmt::format("{}", fmt::join(std::exchange(pieces_, {}), ""));
+  take_whole(whole);
+}
+
+/// Lines that are no pieces of one after all.
+void LogReader::take_pieces() {
+  for (const std::string& piece : std::exchange(pieces_, {})) take_whole(piece);
+}
+
+void LogReader::take_whole(std::string_view line) {
   if (line.find("NCCL") != std::string_view::npos) take_nccl(line);
   for (const std::string_view words : end_words())
     log_.ended = log_.ended || line.find(words) != std::string_view::npos;
@@ -287,6 +309,7 @@ MeasuredLog LogReader::so_far() const {
 
 MeasuredLog LogReader::finish() && {
   if (!line_.empty()) take(std::exchange(line_, {}));
+  take_pieces();
   return so_far();
 }
 

@@ -3,6 +3,7 @@
 #include <istream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/logs/measured_run.hpp"
 #include "formulas/result.hpp"
@@ -21,6 +22,8 @@ class LogReader {
   [[nodiscard]] MeasuredLog finish() &&;
 
  private:
+  void take_whole(std::string_view line);
+  void take_pieces();
   void take_step(std::string_view line);
   void take_bar(std::string_view line);
   void take_nccl(std::string_view line);
@@ -28,6 +31,7 @@ class LogReader {
 
   MeasuredLog log_{};
   std::string line_{};                     ///< that has begun
+  std::vector<std::string> pieces_{};      ///< lines that may be one, wrapped by a terminal
   std::map<std::int64_t, Series> bars_{};  ///< seconds a step of progress bars, by their number of steps
   int p2p_ = 0, shared_memory_ = 0, sockets_ = 0, rdma_ = 0, staged_ = 0,
       disabled_ = 0;  ///< NCCL's channels by transport

@@ -256,6 +256,27 @@ TEST_CASE("the Trainer and LLaMA-Factory: bars faster than a second, means, tota
   CHECK(file.find(LogFigure::Reserved)->largest() == 44.25 * 1073741824.0);
 }
 
+TEST_CASE("lines of Megatron-LM that a terminal wrapped, at whatever width, are whole again") {
+  std::string text;
+  for (int i = 1; i <= 12; ++i) text += kDialects[0].line(i, 18.2, 40) + "\n";
+  const MeasuredLog whole = must_read(text);
+  for (const std::size_t width : {60, 80, 97, 100, 120, 132, 151, 200, 300}) {
+    std::string wrapped;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      const bool step = line.find("consumed samples:") != std::string::npos;
+      for (std::size_t at = 0; at < line.size(); at += step ? width : line.size())
+        wrapped += line.substr(at, step ? width : line.size()) + "\n";
+    }
+    CAPTURE(width);
+    const MeasuredLog read = must_read(wrapped);
+    for (const LogFigure figure : {LogFigure::StepTime, LogFigure::GlobalBatch, LogFigure::Allocated}) {
+      REQUIRE(read.find(figure) != nullptr);
+      CHECK(read.find(figure)->values() == whole.find(figure)->values());
+    }
+  }
+}
+
 TEST_CASE("a log may be cut anywhere") {
   for (const Dialect& dialect : kDialects) {
     const std::string text = dialect.line(1, 5, 10) + "\n" + dialect.line(2, 5, 10);
