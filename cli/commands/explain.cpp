@@ -13,6 +13,7 @@
 #include "cli/report/parts/choice_text.hpp"
 #include "cli/report/plan/explanation_html.hpp"
 #include "cli/report/plan/json.hpp"
+#include "cli/report/sweep/sweep_inputs.hpp"
 #include "cli/request/resolve.hpp"
 #include "cli/request/unstated.hpp"
 #include "cli/terminal/diagnostic.hpp"
@@ -102,6 +103,7 @@ Result<Explained> explanations(const Args& args, const Streams& streams) {
 std::string json_text(const Explained& explained, bool all) {
   Json json = all ? json_explanations(explained.terms) : json_explanation(explained.terms[0]);
   json["layout"] = layout_flag(explained.plan.best.layout);
+  json["framework"] = framework_of(explained.plan);
   json["unstated"] = unstated_json(explained.plan.problem.inputs);
   json["unused"] = notes_json(explained.plan.problem.unused);
   return dump(json);

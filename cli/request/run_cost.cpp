@@ -4,8 +4,11 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
+
 #include "cli/terminal/numbers.hpp"
 #include "formulas/keep_errors.hpp"
+#include "formulas/text.hpp"
 #include "formulas/textbook/cost.hpp"
 #include "presets/quantity.hpp"
 
@@ -21,7 +24,10 @@ Result<double> read_quantity(const char* flag, const std::string& text, Dimensio
   const ParsedQuantity read = parse_quantity(text, dimension);
   if (read && taken(read.value)) return read.value;
   std::string instead = example;
-  for (const std::string& one : read.instead)
+  std::vector<std::string> all = read.instead;
+  if (dimension == Dimension::Time && read.problem == "needs a unit")  // as long as the example lasts: in its unit
+    all.insert(all.begin(), fmt::format("{} {}", text, trim(std::string_view(example), "0123456789.")));
+  for (const std::string& one : all)
     if (const ParsedQuantity meant = parse_quantity(one, dimension); meant && taken(meant.value)) {
       instead = one;
       break;
@@ -36,6 +42,16 @@ Result<double> read_quantity(const char* flag, const std::string& text, Dimensio
   return fail({"bad_value", std::move(wrong), {}, {fmt::format("write `{} {}`", flag, instead)}});
 }
 
+/// Tokens are whole: a fraction of them lacks the letter of its size.
+Result<double> read_tokens(const std::string& text) {
+  const Result<double> tokens = read_amount("--tokens", text);
+  if (!tokens || *tokens == std::floor(*tokens)) return tokens;
+  return fail({"bad_number",
+               fmt::format("`--tokens {}` is no whole number of tokens", text),
+               {},
+               {fmt::format("write `--tokens {}T`", text), fmt::format("write `--tokens {}B`", text)}});
+}
+
 }  // namespace
 
 Result<RunOptions> resolve_run(const Args& args) {
@@ -48,9 +64,7 @@ Result<RunOptions> resolve_run(const Args& args) {
     store(*value);
     options.inputs.push_back({key, *typed, Origin::Flag});
   };
-  take(
-      "tokens", args.tokens, [](const std::string& text) { return read_amount("--tokens", text); },
-      [&](double tokens) { options.tokens = tokens; });
+  take("tokens", args.tokens, read_tokens, [&](double tokens) { options.tokens = tokens; });
   take(
       "price_per_hour", args.price,
       [](const std::string& text) { return read_amount("--price", text, kMostPrice, "2.5"); },

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "formulas/text.hpp"
 #include "formulas/textbook/batch.hpp"
 #include "formulas/textbook/cost.hpp"
 #include "formulas/textbook/efficiency_laws.hpp"
@@ -55,6 +56,13 @@ std::string symbol_list(const CatalogEntry& entry) {
     list += symbol.name;
   }
   return list;
+}
+
+/// The symbol that a name in another case means; else all of them.
+std::string symbol_meant(const CatalogEntry& entry, std::string_view name) {
+  for (const Symbol& symbol : entry.symbols)
+    if (same_but_for_case(symbol.name, name)) return "write " + quoted(symbol.name);
+  return "its symbols are " + symbol_list(entry);
 }
 
 /// Index of a symbol in the entry, or the number of symbols if it has none of that name.
@@ -116,7 +124,7 @@ Result<std::vector<double>> bind_symbols(const CatalogEntry& entry, std::span<co
     if (i == entry.symbols.size()) {
       errors.push_back({.code = "unknown_symbol",
                         .message = quoted(entry.formula.name) + " has no symbol " + quoted(value.name),
-                        .help = {"its symbols are " + symbol_list(entry)}});
+                        .help = {symbol_meant(entry, value.name)}});
       continue;
     }
     if (set[i]) errors.push_back({.code = "doubled_symbol", .message = quoted(value.name) + " is set twice"});
@@ -127,9 +135,12 @@ Result<std::vector<double>> bind_symbols(const CatalogEntry& entry, std::span<co
     values[i] = value.value;
     set[i] = true;
   }
+  // A name that is no symbol's may be meant as one that has no value: that one is no second mistake.
+  const bool strangers =
+      std::any_of(errors.begin(), errors.end(), [](const Error& error) { return error.code == "unknown_symbol"; });
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (set[i]) continue;
-    if (entry.symbols[i].required()) errors.push_back(missing(entry.symbols[i]));
+    if (entry.symbols[i].required() && !strangers) errors.push_back(missing(entry.symbols[i]));
     values[i] = entry.symbols[i].typical;
   }
   if (!errors.empty()) return fail(std::move(errors));

@@ -94,6 +94,9 @@ Words meaning_of_word(const std::string& word, const Words& words, const Command
   const auto takes = [&](std::string_view flag) {
     return (find_option(std::string(flag))->verbs & command.bit) != 0 && !given(flag);
   };
+  if (const std::size_t equals = word.find('='); equals != std::string::npos && equals + 1 < word.size())
+    if (const std::string flag = "--" + word.substr(0, equals); find_option(flag) != nullptr && takes(flag))
+      return {fmt::format("write `{} {}`", flag, word.substr(equals + 1))};
   const std::size_t digits = word.find_first_not_of("0123456789");
   const bool number = digits != 0 && (digits == std::string::npos || word.substr(digits) == "k");
   if (number && takes("--gpus")) return {fmt::format("write `--gpus {}`", word)};

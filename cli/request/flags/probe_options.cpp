@@ -108,6 +108,15 @@ void read_hardware_flags(ProbeDraft& draft) {
                             {"add `--dry-run`, or limit the GPUs with CUDA_VISIBLE_DEVICES"}});
 }
 
+/// Letters alone: `AllReduce`, `all-reduce` and `all_reduce_perf` are one operation.
+std::string letters_of(std::string_view word) {
+  if (word.ends_with("_perf")) word.remove_suffix(5);
+  std::string out;
+  for (const char c : word)
+    if (c != '_' && c != '-' && c != ' ') out += lower_case(c);
+  return out;
+}
+
 /// --op and --ranks: what results of other tools do not say.
 void read_hints(ProbeDraft& draft) {
   const Args& args = draft.args;
@@ -120,7 +129,8 @@ void read_hints(ProbeDraft& draft) {
   if (args.op) {
     std::vector<std::string> known;
     for (int op = 0; op < kCollectives; ++op) known.emplace_back(name(static_cast<Collective>(op)));
-    const auto found = std::find(known.begin(), known.end(), *args.op);
+    const auto found = std::find_if(known.begin(), known.end(),
+                                    [&](const std::string& one) { return letters_of(one) == letters_of(*args.op); });
     if (found != known.end())
       draft.options.hints.op = static_cast<Collective>(found - known.begin());
     else
