@@ -118,6 +118,8 @@ Explanation explain_entry(const CatalogEntry& entry, const std::vector<double>& 
         {std::string(symbol.name), values[i], meaning(symbol), given(typed, symbol.name) ? "--set" : "usual value"});
   }
   if (!formula.note.empty()) out.notes.emplace_back(formula.note);
+  if (lowered(out.title).find("utilisation") != std::string::npos && out.unit == "ratio" && out.value > 1)
+    out.notes.emplace_back("above 1: nothing does more than all of its peak, so a number or its unit is amiss");
   if (entry.erratum) out.notes.push_back(erratum_note(entry, &values));
   return out;
 }

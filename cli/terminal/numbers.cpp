@@ -186,8 +186,10 @@ Result<double> read_amount(std::string_view flag, std::string_view text, double 
         "bad_number", fmt::format("`{}` needs a positive number such as `{}`, got `{}`", flag, example, text), {}, {}};
     if (flag.ends_with("tokens") && parse_quantity(text, Dimension::Bytes))
       error.help = {"bytes of text are no tokens: a tokenizer says how many they are"};
-    return fail(number_error(std::move(error), flag, text, true,
-                             [&](const std::string& plain) { return read_amount(flag, plain, most, example); }));
+    error = number_error(std::move(error), flag, text, true,
+                         [&](const std::string& plain) { return read_amount(flag, plain, most, example); });
+    if (error.help.empty() && flag == "--price") error.help = {"it is in US dollars of a GPU-hour: write their number"};
+    return fail(std::move(error));
   }
   if (parsed->number * *size > most)
     return fail({"out_of_range", fmt::format("`{}` must be at most {:g}, got `{}`", flag, most, text)});

@@ -169,3 +169,11 @@ TEST_CASE("a flag without its dashes is proposed with them, and what is proposed
     CHECK(tells_of(refused.err, "write `--" + word.substr(0, equals) + " " + word.substr(equals + 1) + "`"));
   }
 }
+
+TEST_CASE("a utilisation above 1 is told to be none, and a price in other money to be in dollars") {
+  CHECK(tells_of(typed({"formula", "mfu", "--set", "F=1e16,T=1"}).out, "above 1"));
+  CHECK_FALSE(tells_of(typed({"formula", "mfu", "--set", "F=1e14,T=1"}).out, "above 1"));
+  CHECK(tells_of(typed(with_small_job({"estimate", "--tokens", "1T", "--price", "2 EUR"})).err, "US dollars"));
+  CHECK(
+      tells_of(typed(with_small_job({"estimate", "--tokens", "1T", "--gpu-mtbf", "50700"})).err, "--gpu-mtbf 50700h"));
+}
