@@ -2,6 +2,7 @@
 // answer looks right.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -176,4 +177,17 @@ TEST_CASE("a utilisation above 1 is told to be none, and a price in other money 
   CHECK(tells_of(typed(with_small_job({"estimate", "--tokens", "1T", "--price", "2 EUR"})).err, "US dollars"));
   CHECK(
       tells_of(typed(with_small_job({"estimate", "--tokens", "1T", "--gpu-mtbf", "50700"})).err, "--gpu-mtbf 50700h"));
+}
+
+TEST_CASE("layers multiplied by a star are proposed with an x, and what is proposed is taken") {
+  for (const std::string layers : {"4*8", "2*4+3*8", "8+2*8+8"}) {
+    std::string meant = layers;
+    std::replace(meant.begin(), meant.end(), '*', 'x');
+    std::vector<std::string> words = with_small_job({"estimate"});
+    words.back() = "pp4,layers=" + layers;
+    CHECK(tells_of(typed(words).err, "`layers=" + meant + "`"));
+    words.back() = "pp4,layers=" + meant;
+    const Typed right = typed(words);
+    CHECK_FALSE(tells_of(right.err, "needs a whole number"));
+  }
 }

@@ -67,7 +67,12 @@ Result<std::vector<int>> read_layers(const std::string& text) {
   for (const std::string_view part : split(text, "+")) {
     const Result<Repeated> item = read_repeated("layers=", part);
     if (!item) return fail(item.error());
-    const Result<std::int64_t> count = read_count("layers=", item->what, 0, 100000);
+    Result<std::int64_t> count = read_count("layers=", item->what, 0, 100000);
+    if (const std::size_t times = text.find('*'); !count && times != std::string::npos) {
+      std::string meant = text;  // `4*8` as `4x8`
+      std::replace(meant.begin(), meant.end(), '*', 'x');
+      if (read_layers(meant)) count.error().front().help = {fmt::format("write `layers={}`", meant)};
+    }
     if (!count) return fail(count.error());
     layers.insert(layers.end(), item->times, static_cast<int>(*count));
     if (layers.size() > kMostChunks)
