@@ -149,11 +149,15 @@ void add_roomier_note(Plan& plan, const Problem& asked, const RunnableSearch& fo
                                                    roomier->change.flag, gib_text(RealBytes(roomier->need)))});
 }
 
-/// Says which switches the search turned on.
-void add_switch_note(Plan& plan) {
+/// Says which switches the search turned on, and what the hosts bring where it could do without them.
+void add_switch_note(Plan& plan, const RunnableSearch& found) {
   const std::vector<std::string>& on = plan.best.switches;
   if (!on.empty())
     plan.notes.push_back({"switched_on", fmt::format("the search turned on `{}`", fmt::join(on, "` and `"))});
+  if (const Seconds without = found.without_hosts; without > Seconds())
+    plan.notes.push_back(
+        {"without_hosts", fmt::format("`--offload none` leaves nothing to the hosts: {:.4g} s at best, {:.0f} % more",
+                                      without.value, 100 * (without / plan.fastest->step_time - 1))});
 }
 
 /// Why not all GPUs are used.
@@ -277,7 +281,7 @@ Result<Plan> search(const Problem& problem) {
   add_learnt_note(plan);
   plan.fastest = estimate(found.problem, fastest);
   plan.fastest_on_paper = estimate(found.problem, paper);
-  add_switch_note(plan);
+  add_switch_note(plan, found);
   add_batch_note(plan, problem, found);
   add_host_note(plan, problem, found);
   add_roomier_note(plan, problem, found);

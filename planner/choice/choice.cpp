@@ -142,8 +142,9 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searc
   const Seconds slowest = answered ? fastest_step(found) / kWorthTheHost : Seconds::infinity();
   RunnableSearch offloaded = find_offloaded(problem, extent, slowest, searches);
   const std::int64_t judged = found.judged + offloaded.judged;
+  const Seconds without_hosts = answered ? fastest_step(found) : Seconds();
   if (answers_for_certain(offloaded.result) && !offloaded.nothing_runs)
-    found = std::move(offloaded);
+    found = std::move(offloaded), found.without_hosts = without_hosts;
   else if (later && !answered)
     found = find_as_stated(on_gpus(problem), first, searches);
   if (!answered && !extent.if_any && !extent.best_alone && found.result.ranking.best().empty())

@@ -17,8 +17,10 @@ enum class Ready { Nothing, PaperAtRisk, Paper, AtRisk, Yes };
 struct RunnableSearch {
   Problem problem{};
   SearchResult result{};
-  bool nothing_runs = false;     ///< no framework runs any layout that fits: the result is on paper alone
-  std::int64_t judged = 0;       ///< families that all searches together looked into
+  bool nothing_runs = false;  ///< no framework runs any layout that fits: the result is on paper alone
+  std::int64_t judged = 0;    ///< families that all searches together looked into
+  /// Of the fastest step that leaves nothing to the hosts, if this does; 0: nothing fits for certain without.
+  Seconds without_hosts{};
   Seconds all_gpus{};            ///< of the fastest step on all GPUs, if `problem` has fewer; 0: nothing fits them
   Ready all_ready = Ready::Yes;  ///< what that was, if `problem` has fewer
 };

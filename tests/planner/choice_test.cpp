@@ -98,6 +98,8 @@ TEST_CASE(
                kept.score.step_time >= 1.1 * whole.ranking.best().front().score.step_time;
     }
     CHECK(away == (fits_offloaded && (!fits || longer)));
+    const Seconds without = away && fits ? graphed.ranking.best().front().score.step_time : Seconds();
+    CHECK(found.without_hosts == without);
     if (fits) CHECK(best.score.step_time <= stated.ranking.best().front().score.step_time);
     optimizers += (best.switched & kSwitchOptimizer) != 0, activations += (best.switched & kSwitchActivations) != 0;
     graphs += (best.switched & kSwitchGraphs) != 0;
