@@ -114,8 +114,8 @@ std::string key_of(const Flag& flag, Way way) {
 void take_flags(const ShellCommand& command, const std::string& script, Way way, LaunchSource& file,
                 std::set<std::size_t>& taken) {
   const std::vector<ShellWord>& words = command.words;
-  const auto litgpt = std::find_if(words.begin(), words.end(),
-                                   [](const ShellWord& word) { return base_name(word.text) == "litgpt"; });
+  const auto litgpt =
+      std::find_if(words.begin(), words.end(), [](const ShellWord& word) { return base_name(word.text) == "litgpt"; });
   const std::size_t program =
       behind_program(words).value_or(static_cast<std::size_t>(std::distance(words.begin(), litgpt)));
   const std::size_t from = way == Way::Arguments ? program : 0, to = way == Way::Launcher ? program : words.size();

@@ -32,12 +32,15 @@ std::string task_text(const Problem& problem) {
                      count_text(adapter_parameters(problem.model, training)));
 }
 
-/// "adam 4+4+4 bytes": master copy and moments.
-std::string optimizer_text(const Training& t) {
+/// "adam 4+4+4 bytes": master copy and moments, and what was asked for of the host; what the search left there stands
+/// among what is taken by default.
+std::string optimizer_text(const Problem& problem) {
+  const Training& t = problem.training;
   std::string text = fmt::format("{}", name(t.optimizer));
   if (t.optimizer == Optimizer::Adam)
     text += fmt::format(" (master {:g}, moments {:g} + {:g} bytes)", t.master_bytes, t.moment1_bytes, t.moment2_bytes);
-  if (t.offload.any()) text += fmt::format(", offload {}", offload_text(t.offload));
+  if (t.offload.any() && (problem.switched & kHostSwitches) == 0)
+    text += fmt::format(", offload {}", offload_text(t.offload));
   return text;
 }
 
@@ -216,7 +219,7 @@ std::vector<Fact> subject_facts(const Plan& plan, const RunOptions& options) {
   const Problem& problem = plan.problem;
   std::vector<Fact> facts = {
       {"task", task_text(problem)},
-      {"optimizer", optimizer_text(problem.training)},
+      {"optimizer", optimizer_text(problem)},
       {"precision", peak_text(problem)},
       {"headroom", headroom_text(problem.headroom), problem.headroom == Headroom{}},
       {"framework", framework_text(problem), problem.framework == Framework::Any && problem.release == 0}};

@@ -228,7 +228,8 @@ std::vector<End> ends_by_length(const Plan& plan) {
     while (what > least) --what, all.push_back(end);
   };
   cut(end.rules, 0), cut(end.ideas, kFewIdeas), cut(end.reasons, 1), cut(end.ideas, 1);
-  if (!plan.why.empty()) all.push_back({0, 0, 1}), all.push_back({0, end.ideas, 0});  // a reason before an idea
+  // A reason before an idea, also where the screen holds neither.
+  if (!plan.why.empty()) all.insert(all.end(), {{0, 0, 1}, {0, end.ideas, 0}, {0, 0, 1}});
   return all;
 }
 
