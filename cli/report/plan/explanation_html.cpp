@@ -24,15 +24,13 @@ std::string html_origin(std::string_view origin) {
   return "<code>" + escape_html(origin.substr(kCommand.size())) + "</code>";
 }
 
-}  // namespace
-
-std::string html_explanation(const Explanation& e) {
+/// `title`: what comes before the equation, if anything.
+std::string html_block(const Explanation& e, const std::string& title) {
   HtmlTable symbols{.head = {"symbol", "value", "what", "from"}, .rows = {}, .text_columns = 9};
   for (const ExplainedSymbol& symbol : e.symbols)
     symbols.rows.push_back({"<code>" + escape_html(symbol.name) + "</code>", symbol_value(symbol.value),
                             escape_html(symbol.meaning), html_origin(symbol.origin)});
-  std::string out = fmt::format("<div><p>{}</p><pre>{}</pre>\n{}", escape_html(e.title), escape_html(e.equation),
-                                html_table(symbols));
+  std::string out = fmt::format("<div>{}<pre>{}</pre>\n{}", title, escape_html(e.equation), html_table(symbols));
   out += fmt::format("<pre>= {}\n= {}</pre>\n", escape_html(substituted(e)), escape_html(value_text(e.value, e.unit)));
   for (const DrawnRow& row : e.drawing) {
     std::vector<BarPart> bar;
@@ -43,8 +41,16 @@ std::string html_explanation(const Explanation& e) {
   for (const std::string& note : e.notes) out += fmt::format("<p><small>{}</small></p>\n", escape_html(note));
   for (const Explanation& part : e.parts)
     out += fmt::format("<details><summary><code>{}</code></summary>{}</details>\n", escape_html(part.name),
-                       html_explanation(part));
+                       html_titled_explanation(part));
   return out + "</div>\n";
+}
+
+}  // namespace
+
+std::string html_explanation(const Explanation& e) { return html_block(e, ""); }
+
+std::string html_titled_explanation(const Explanation& e) {
+  return html_block(e, fmt::format("<p>{}</p>", escape_html(e.title)));
 }
 
 std::string markdown_explanation(const Explanation& e) {

@@ -64,7 +64,7 @@ std::string degrees(const Plan& plan, const Layout& layout) {
 
 std::string formula_block(const Plan& plan, std::string_view term, int stage) {
   const Result<Explanation> found = explain(plan, term, stage);
-  return found ? html_explanation(*found) : "";
+  return found ? html_titled_explanation(*found) : "";
 }
 
 std::string formula_details(const Plan& plan, std::string_view term, int stage) {
