@@ -64,12 +64,14 @@ void add_framework_note(Plan& plan, const Problem& asked, const RunnableSearch& 
                                                         framework_row(found.problem.framework).name, of_all, which)});
 }
 
-/// Says what the host's memory would bring where a framework was chosen for holding less than Megatron.
+/// Says what the hosts' memory would bring where a framework was chosen for holding less than Megatron, or where it is
+/// not stated and what fits without is short of memory.
 void add_host_note(Plan& plan, const Problem& asked, const RunnableSearch& found) {
   constexpr std::int64_t kFamilies = 300;
   constexpr double kWorthANote = 0.1;
   if (found.result.at_risk || found.nothing_runs || asked.pools.size() > 1) return;
-  if (found.problem.framework == asked.framework) return;
+  const bool unstated = asked.cluster.host_memory.value == 0 && short_of_memory(found);
+  if (found.problem.framework == asked.framework && !unstated) return;
   if (asked.objective != Objective::StepTime || (asked.free_switches & kHostSwitches) == 0) return;
   std::optional<Advice> best;
   for (const ChangedJob& change : offloads(asked))

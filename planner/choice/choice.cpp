@@ -138,7 +138,9 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searc
   // What is slower than was asked for is not counted: there may be legal layouts then.
   const bool illegal = found.result.stats.legal == 0 && extent.slowest == Seconds::infinity();
   if (illegal && later) return find_as_stated(on_gpus(problem), first, searches);
-  if (!offloads || illegal || (answered && !short_of_memory(found))) return found;
+  // What fits without them is certain where nobody states what the hosts have.
+  const bool stated = problem.cluster.host_memory.value > 0;
+  if (!offloads || illegal || (answered && !(stated && short_of_memory(found)))) return found;
   const Seconds slowest = answered ? fastest_step(found) / kWorthTheHost : Seconds::infinity();
   RunnableSearch offloaded = find_offloaded(problem, extent, slowest, searches);
   const std::int64_t judged = found.judged + offloaded.judged;

@@ -44,8 +44,8 @@ inline constexpr double kHardlyBusy = 0.2;
 /// Searches. Each of the frameworks whose software the figures are not of is asked with its own, and the best answer
 /// counts if it is better by more than kPriceOfPlainness, or if those run no layout that fits for certain: faster, or
 /// smaller where the least memory is wanted. Last comes what nothing runs. What leaves states or activations to the
-/// hosts counts where nothing else fits for certain, or where all else is short of memory and takes over a tenth
-/// longer. `extent` is of each search.
+/// hosts counts where nothing else fits for certain, or where it is stated what they have and all else is short of
+/// memory and takes over a tenth longer. `extent` is of each search.
 [[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent = {});
 /// The same among other searches of the job.
 [[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searches& searches);

@@ -64,7 +64,7 @@ TEST_CASE("nor where the hosts hold what fewer GPUs have no room for, by more th
   int away = 0, back = 0;
   for (int i = 0; i < oracle::rounds(12); ++i) {
     Problem problem = free_problem(random);
-    problem.cluster.gpu.host_link = BytesPerSecond(55e9);
+    problem.cluster.gpu.host_link = BytesPerSecond(55e9), problem.cluster.host_memory = round_bytes(4096 * kGiB);
     problem.cluster.gpu.memory = round_bytes((2 + static_cast<double>(random() % 6)) * kGiB);
     problem.training.seq = 256 << (random() % 4);
     problem.free_switches = kSwitchOptimizer | kSwitchActivations;

@@ -72,7 +72,7 @@ Result<StatedKeys> keys_of(const LaunchSource& script) {
   const std::string name = config.values.empty() ? "" : config.values.front();
   const std::optional<LaunchSource> file = beside(script, name);
   if (!file) return fail(missing_arguments(config.where, name));
-  const Result<StatedKeys> own = keys_of_yaml(*file);
+  Result<StatedKeys> own = keys_of_yaml(*file);
   if (!own) return own;
   keys->insert(own->begin(), own->end());
   return keys;
