@@ -44,7 +44,7 @@ Result<double> read_quantity(const char* flag, const std::string& text, Dimensio
 
 /// Tokens are whole: a fraction of them lacks the letter of its size.
 Result<double> read_tokens(const std::string& text) {
-  const Result<double> tokens = read_amount("--tokens", text);
+  Result<double> tokens = read_amount("--tokens", text);
   if (!tokens || *tokens == std::floor(*tokens)) return tokens;
   return fail({"bad_number",
                fmt::format("`--tokens {}` is no whole number of tokens", text),

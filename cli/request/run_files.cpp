@@ -14,6 +14,7 @@
 #include "cli/request/node_size.hpp"
 #include "cli/request/words/flag_words.hpp"
 #include "cli/terminal/numbers.hpp"
+#include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/text.hpp"
 #include "presets/quantity.hpp"
