@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "cli/launch/job/generated_length.hpp"
 #include "cli/launch/job/weighty_names.hpp"
 #include "cli/launch/trainer/hugging_face.hpp"
@@ -101,8 +99,6 @@ bool read_generated(JobBuilder& builder, std::string_view length) {
 }
 
 }  // namespace
-
-std::string quoted(std::string_view text) { return nlohmann::ordered_json(std::string(text)).dump(); }
 
 std::string_view optimizer_word(Optimizer optimizer) {
   for (const OptimizerName& row : kOptimizers)

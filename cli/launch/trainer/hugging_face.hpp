@@ -96,9 +96,6 @@ void read_checkpointing(JobBuilder& builder, std::string_view own_key, bool own)
 /// accelerate's file that starts a DeepSpeed job, for `accelerate launch`.
 [[nodiscard]] LaunchFile accelerate_for_deepspeed(const Plan& plan, const EmitOptions& options);
 
-/// One line of JSON: `"key": value`, the value as JSON writes it.
-[[nodiscard]] std::string quoted(std::string_view text);
-
 /// How many processes there are in all: by the launcher's flag, else by accelerate's file.
 void read_processes(JobBuilder& builder, const LaunchFacts& facts);
 /// Keys of accelerate's file that accelerate does not know.
