@@ -57,11 +57,12 @@ void add_framework_note(Plan& plan, const Problem& asked, const RunnableSearch& 
     return;
   }
   if (found.problem.framework == asked.framework) return;
-  const char* of_all =
-      asked.objective == Objective::Memory ? "which holds the least of those" : "the fastest framework";
-  const char* which = found.result.at_risk ? "that runs it" : "whose best layout fits for certain";
+  const char* most = asked.objective == Objective::Memory ? "whose layout holds the least" : "the fastest framework";
+  const char* which = found.result.at_risk                   ? "that runs it"
+                      : asked.objective == Objective::Memory ? "of those that fit for certain"
+                                                             : "whose best layout fits for certain";
   plan.notes.push_back({"framework_chosen", fmt::format("the figures are of {}, {} {}",
-                                                        framework_row(found.problem.framework).name, of_all, which)});
+                                                        framework_row(found.problem.framework).name, most, which)});
 }
 
 /// Says what the hosts' memory would bring where a framework was chosen for holding less than Megatron, or where it is
@@ -98,8 +99,9 @@ void add_switch_note(Plan& plan, const RunnableSearch& found) {
     plan.notes.push_back({"switched_on", fmt::format("the search turned on `{}`", fmt::join(on, "` and `"))});
   if (const Seconds without = found.without_hosts; without > Seconds())
     plan.notes.push_back(
-        {"without_hosts", fmt::format("`--offload none` leaves nothing to the hosts: {:.4g} s at best, {:.0f} % more",
-                                      without.value, 100 * (without / plan.fastest->step_time - 1))});
+        {"without_hosts",
+         fmt::format("`--offload none` leaves nothing to the hosts: {:.4g} s on as many GPUs, {:.0f} % more",
+                     without.value, 100 * (without / plan.fastest->step_time - 1))});
 }
 
 /// Why not all GPUs are used.

@@ -148,8 +148,13 @@ Explanation longest_step(const Plan& plan) {
   const Evaluator::TracedSharding sharding = evaluator.traced_sharding(layout, MemoryModel(plan.problem, layout));
   const std::vector<int>& content_of = evaluator.stages().content_of;
   const auto first = std::find(content_of.begin(), content_of.end(), sharding.stepped) - content_of.begin();
-  Explanation out = explained("seconds to read and write gradients and states", sharding.exposed.optimizer, "s",
-                              "bytes of Adam in fp32; plan formula memory-bound-time");
+  const bool host = plan.problem.training.offload.optimizer > 0;
+  Explanation out =
+      explained(host ? "seconds to read and write gradients and states, those of the host with its step"
+                     : "seconds to read and write gradients and states",
+                sharding.exposed.optimizer, "s",
+                host ? "bytes of Adam in fp32; plan formula memory-bound-time, host-step-time and offload-time"
+                     : "bytes of Adam in fp32; plan formula memory-bound-time");
   const StageRank rank = stage_rank(plan, static_cast<int>(first));
   for (const char* name : {"P", "P_e"})
     if (Explanation part = explain_trained(plan, rank, name, name[1] != 0); part.value > 0)

@@ -55,6 +55,11 @@ bool unusual(const RunnableSearch& found, const Problem& asked) {
          short_of_memory(found) || (fills_memory(found) && !divides_well(asked, found.problem.gpus));
 }
 
+/// Does it leave something to hosts of which nobody states what they have?
+bool leaves_to_unknown(const RunnableSearch& found) {
+  return leaves_to_host(found) && found.problem.cluster.host_memory.value == 0;
+}
+
 /// Does anything fit the GPUs for certain that some framework runs and that leaves nothing to the host?
 bool anything_on_gpus(const Problem& problem, Searches& searches) {
   const Extent any{.best_alone = true, .certain = true, .if_any = true};
@@ -106,7 +111,8 @@ class FewerGpus {
     const Ready now = ready(other.search);
     // GPUs are left idle for what starts for certain, or where there is no other answer.
     const bool readier = now > before && (now == Ready::Yes || before == Ready::Nothing);
-    const bool faster = now == before && now != Ready::Nothing && fastest_step(other.search) < slowest(gpus, before);
+    const bool faster = now == before && now != Ready::Nothing && fastest_step(other.search) < slowest(gpus, before) &&
+                        (leaves_to_host(best_.search) || !leaves_to_unknown(other.search));
     if (readier || faster) best_ = std::move(other);
     return readier || faster;
   }
@@ -197,6 +203,16 @@ RunnableSearch on_fewer(RunnableSearch found, const RunnableSearch& all) {
   return found;
 }
 
+/// What all GPUs take with the hosts' memory where fewer answer with it: a number that was not short of memory was
+/// asked without. Empty where that is slower than the fewer by more than plainness is worth.
+RunnableSearch find_hosted(const Problem& problem, const RunnableSearch& all, const RunnableSearch& fewer,
+                           Searches& searches) {
+  if (ready(all) != Ready::Yes || leaves_to_host(all) || !leaves_to_host(fewer)) return {};
+  RunnableSearch hosted = find_offloaded(problem, {}, (1 + kPriceOfPlainness) * fastest_step(fewer), searches);
+  hosted.without_hosts = fastest_step(all);
+  return hosted;
+}
+
 /// The answer on that many GPUs, or on fewer. `first`: what is known of all of them already; `tried` as above.
 RunnableSearch find_from(const Problem& problem, std::optional<Found> first, std::vector<int> tried,
                          Searches& searches) {
@@ -210,6 +226,9 @@ RunnableSearch find_from(const Problem& problem, std::optional<Found> first, std
   const int used = fewer.best().problem.gpus;
   if (ready(fewer.best()) == Ready::Nothing) return all;
   if (used == problem.gpus) return first->whole ? std::move(first->search) : find_runnable(problem, {}, searches);
+  if (RunnableSearch hosted = find_hosted(problem, all, fewer.best(), searches);
+      !hosted.result.ranking.best().empty() && ready(hosted) == Ready::Yes)
+    return hosted;
   // Who asks for the number that is used gets the same answer: it may be bettered by a smaller one as this was.
   return on_fewer(find_from(on(problem, used), fewer.take(), fewer.tried(), searches), all);
 }

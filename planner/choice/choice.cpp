@@ -103,7 +103,8 @@ namespace {
 /// and what its copies take from the work beside them is not counted.
 constexpr double kWorthTheHost = 1.1;
 
-/// The job with what it holds left in host memory, if something fits for certain then and takes `slowest` at most.
+}  // namespace
+
 RunnableSearch find_offloaded(const Problem& problem, Extent extent, Seconds slowest, Searches& searches) {
   extent.certain = extent.if_any = true;
   if (slowest == Seconds::infinity()) return find_as_stated(problem, extent, searches);
@@ -116,8 +117,6 @@ RunnableSearch find_offloaded(const Problem& problem, Extent extent, Seconds slo
   found.judged += judged;
   return found;
 }
-
-}  // namespace
 
 RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
   Searches searches;

@@ -50,6 +50,9 @@ inline constexpr double kHardlyBusy = 0.2;
 /// The same among other searches of the job.
 [[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searches& searches);
 
+/// The job with what it holds left in host memory, if something fits for certain then and takes `slowest` at most.
+[[nodiscard]] RunnableSearch find_offloaded(const Problem& problem, Extent extent, Seconds slowest, Searches& searches);
+
 /// The fastest layout of find_runnable() alone that leaves nothing to the host, if it is no slower than `slowest`
 /// seconds and fits for certain; an empty result if not. Of `families` at most.
 [[nodiscard]] RunnableSearch find_faster(const Problem& problem, Seconds slowest,

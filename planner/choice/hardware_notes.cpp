@@ -63,7 +63,7 @@ std::vector<Note> hardware_notes(const Problem& problem, bool at_risk) {
         {"host_link_unknown", gpu.name + ": its link to the host is not known, copies over it count as free"});
   if (problem.training.offload.optimizer > 0)
     list.push_back(
-        {"host_optimizer", fmt::format("a host steps {:.3g} G parameters/s, as ZeRO-Offload's two Xeon 8168 did",
+        {"host_optimizer", fmt::format("a host steps {:.3g} G parameters/s by Adam, as ZeRO-Offload's two Xeons did",
                                        textbook::kHostAdamRate / 1e9)});
   if (at_risk)
     list.push_back(

@@ -38,6 +38,13 @@ bool some_wanted(const Problem& problem, bool FrameworkRow::*has) {
   });
 }
 
+/// Does a host step the job's optimizer? Frameworks have Adam and SGD there (Megatron core 0.19, optimizer/__init__.py;
+/// DeepSpeed, ops/adam/cpu_adam.py); what takes products of matrices would hold all GPUs up.
+bool steps_on_host(const Training& training) {
+  return training.optimizer == Optimizer::Adam || training.optimizer == Optimizer::Sgd ||
+         training.optimizer == Optimizer::SgdMomentum;
+}
+
 /// The job under the framework that has these words, and its software with the defaults that naming it takes, unless
 /// the job states another.
 ChangedJob under(const FrameworkRow& row, const Problem& problem, const std::string& words) {
@@ -112,11 +119,13 @@ std::vector<ChangedJob> offloads(const Problem& problem) {
   std::vector<ChangedJob> changes;
   const Offload& stated = problem.training.offload;
   if (problem.cluster.gpu.host_link.value <= 0) return changes;
-  if (stated.optimizer <= 0) {
+  const bool steps = steps_on_host(problem.training);
+  if (stated.optimizer <= 0 && steps) {
     changes.push_back({"--offload optimizer", problem});
     changes.back().problem.training.offload.optimizer = 1;
   }
-  if (const FrameworkRow* all = with_words(problem, &FrameworkRow::offloads_weights); all != nullptr && !stated.any()) {
+  if (const FrameworkRow* all = with_words(problem, &FrameworkRow::offloads_weights);
+      all != nullptr && !stated.any() && steps) {
     changes.push_back(under(*all, problem, "--offload optimizer,parameters"));
     changes.back().problem.training.offload = {.optimizer = 1, .parameters = true};
   }
@@ -206,8 +215,9 @@ SwitchMask turnable_switches(const Problem& problem) {
   unsigned all = 0;
   if (!graph_launches(problem).empty()) all |= kSwitchGraphs;
   if (problem.cluster.gpu.host_link.value > 0 && !training.offload.any()) {
-    if (some_wanted(problem, &FrameworkRow::offloads_optimizer)) all |= kSwitchOptimizer;
-    if (some_wanted(problem, &FrameworkRow::offloads_weights)) all |= kSwitchOptimizer | kSwitchWeights;
+    const bool steps = steps_on_host(training);
+    if (steps && some_wanted(problem, &FrameworkRow::offloads_optimizer)) all |= kSwitchOptimizer;
+    if (steps && some_wanted(problem, &FrameworkRow::offloads_weights)) all |= kSwitchOptimizer | kSwitchWeights;
     if (some_wanted(problem, &FrameworkRow::offloads_activations) && movable_modules(problem) != 0)
       all |= kSwitchActivations;
   }

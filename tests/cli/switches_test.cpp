@@ -141,3 +141,25 @@ TEST_CASE("where the hosts hold what GPUs alone could, the step without them is 
   CHECK(seconds > 1.1 * plan["fastest"]["step_time_s"].get<double>());
   CHECK(note(without).empty());
 }
+
+TEST_CASE("GPUs stay idle for what the hosts hold only where all of them are slower with the hosts, too") {
+  int offloaded = 0;
+  for (const Words& job : {Words{"--model", "405b", "--gpus", "192", "--gpu", "h100"},
+                           {"--model", "405b", "--gpus", "272", "--gpu", "h100"},
+                           {"--model", "405b", "--gpus", "72", "--gpu", "gb200"},
+                           {"--model", "llama2-70b", "--gpus", "36", "--gpu", "a100-sxm-40gb"},
+                           {"--model", "gpt3-175b", "--gpus", "56", "--gpu", "h100"}}) {
+    CAPTURE(fmt::format("{}", fmt::join(job, " ")));
+    const Result<Plan> plan = search(resolve_problem(parse_arguments(job).value()).value());
+    REQUIRE(plan);
+    Words hosts;
+    for (const std::string& one : plan->fastest->switches)
+      if (says(one, "--offload ")) hosts = words_of({one});
+    offloaded += !hosts.empty();
+    if (hosts.empty() || plan->problem.gpus == std::stoi(job[3])) continue;
+    const Result<Plan> all = search(resolve_problem(parse_arguments(job + hosts).value()).value());
+    if (all && all->best.fits == Fits::Yes && all->problem.gpus == std::stoi(job[3]))
+      CHECK(1.03 * plan->fastest->step_time <= all->fastest->step_time);
+  }
+  CHECK(offloaded >= 3);
+}

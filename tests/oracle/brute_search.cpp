@@ -236,10 +236,14 @@ std::vector<Candidate> brute_search(const Problem& problem, bool at_risk) {
   std::vector<Candidate> found;
   const bool launches = framework_with(problem.framework, &FrameworkRow::graphs_of_parts) != nullptr;
   const bool linked = problem.cluster.gpu.host_link.value > 0;
-  const bool optimizers = linked && framework_with(problem.framework, &FrameworkRow::offloads_optimizer) != nullptr;
+  const Optimizer optimizer = problem.training.optimizer;
+  const bool elementwise =  // and in whole numbers of bytes: what hosts step
+      optimizer != Optimizer::Muon && optimizer != Optimizer::Adafactor && optimizer != Optimizer::Adam8bit;
+  const bool optimizers =
+      linked && elementwise && framework_with(problem.framework, &FrameworkRow::offloads_optimizer) != nullptr;
   const bool activations = linked && framework_with(problem.framework, &FrameworkRow::offloads_activations) != nullptr;
   const std::span<const FrameworkRow> rows = frameworks();
-  const bool weights = linked && std::any_of(rows.begin(), rows.end(), [&](const FrameworkRow& row) {
+  const bool weights = linked && elementwise && std::any_of(rows.begin(), rows.end(), [&](const FrameworkRow& row) {
                          return row.offloads_weights && named(row.framework) &&
                                 (wanted_frameworks(problem) & framework_bit(row.framework)) != 0;
                        });

@@ -10,8 +10,10 @@
 #include "oracle/random_problem.hpp"
 #include "planner/choice/choice.hpp"
 #include "planner/choice/fewer_gpus.hpp"
+#include "planner/choice/searches.hpp"
 #include "planner/estimate/uncertainty.hpp"
 #include "planner/memory/host_memory.hpp"
+#include "planner/search/switches.hpp"
 
 using namespace plan;
 
@@ -84,6 +86,53 @@ TEST_CASE("nor where the hosts hold what fewer GPUs have no room for, by more th
   }
   CHECK(away >= oracle::at_least(5));
   CHECK(back >= oracle::at_least(2));
+}
+
+TEST_CASE("GPUs stay idle for what the hosts hold only where all of them are slower with the hosts, too") {
+  std::mt19937 random(20261203);
+  int idle = 0;
+  for (int i = 0; i < oracle::rounds(40); ++i) {
+    Problem problem = free_problem(random);
+    problem.cluster.gpu.host_link = BytesPerSecond(55e9);
+    problem.cluster.host_memory = round_bytes((i % 4 == 0 ? 0 : 4096) * kGiB);
+    problem.cluster.gpu.memory = round_bytes((1 + static_cast<double>(random() % 4)) * kGiB);
+    problem.training.seq = 256 << (random() % 4);
+    problem.free_switches = kSwitchOptimizer | kSwitchActivations;
+    for (int gpus = 5; gpus <= 23; gpus += 2) {
+      const Problem asked = on(problem, gpus);
+      const RunnableSearch found = find_on_at_most(asked);
+      const bool leaves =
+          ready(found) == Ready::Yes && (found.result.ranking.best().front().switched & kHostSwitches) != 0;
+      if (!leaves || found.problem.gpus == gpus || found.all_ready != Ready::Yes) continue;
+      CAPTURE(i);
+      CAPTURE(gpus);
+      CHECK(problem.cluster.host_memory > Bytes());
+      Searches searches;
+      const RunnableSearch hosted = find_offloaded(asked, {.best_alone = true}, Seconds::infinity(), searches);
+      ++idle;
+      if (ready(hosted) == Ready::Yes) CHECK(1.03 * fastest(found.result) <= fastest(hosted.result) * (1 + 1e-9));
+    }
+  }
+  CHECK(idle >= oracle::at_least(3));
+}
+
+TEST_CASE("no host is left to step what takes products of matrices") {
+  std::mt19937 random(20261204);
+  int left = 0;
+  for (int i = 0; i < oracle::rounds(60); ++i) {
+    Problem problem = free_problem(random);
+    problem.cluster.gpu.host_link = BytesPerSecond(55e9), problem.cluster.host_memory = round_bytes(4096 * kGiB);
+    problem.free_switches = kSwitchOptimizer | kSwitchWeights | kSwitchActivations;
+    for (const Optimizer optimizer : {Optimizer::Adam, Optimizer::Muon, Optimizer::Adafactor}) {
+      problem.training.optimizer = optimizer;
+      const bool states = (turnable_switches(problem) & (kSwitchOptimizer | kSwitchWeights)) != 0;
+      if (optimizer == Optimizer::Adam)
+        left += states;
+      else
+        CHECK_FALSE(states);
+    }
+  }
+  CHECK(left >= oracle::at_least(20));
 }
 
 TEST_CASE("more bandwidth, FLOP/s or memory bandwidth is never slower") {
