@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "formulas/absurdity.hpp"
 #include "formulas/text.hpp"
@@ -103,10 +105,10 @@ std::vector<ModelFamily> all_families() {
   return all;
 }
 
-FamilyBuilder builder_of(std::string_view type) {
+std::optional<ModelFamily> family_called(std::string_view type) {
   for (const ModelFamily& family : all_families())
-    if (family.model_type == type) return family.build;
-  return nullptr;
+    if (family.model_type == type) return family;
+  return std::nullopt;
 }
 
 void unknown_family(JsonConfig& config, std::string_view key, const std::string& type) {
@@ -170,7 +172,8 @@ std::vector<std::string> classes_of(JsonConfig& root) {
   return root.words("architectures");
 }
 
-/// The family that a class is of, `qwen3_moe` of `Qwen3MoeForCausalLM`; null for one that none is called after.
+/// The family that the class of a language model is of, `qwen3_moe` of `Qwen3MoeForCausalLM`; null for one that none is
+/// called after, and for a class of more than the model, as `LlamaForCausalLMEagle3`.
 const ModelFamily* family_of_class(std::string_view name, const std::vector<ModelFamily>& families) {
   const auto letters = [](std::string_view word) {
     std::string out;
@@ -178,27 +181,58 @@ const ModelFamily* family_of_class(std::string_view name, const std::vector<Mode
       if (c != '_') out += lower_case(c);
     return out;
   };
-  const std::string stem = letters(name.substr(0, std::min(name.find("ForCausalLM"), name.find("LMHeadModel"))));
-  const auto found = std::find_if(families.begin(), families.end(), [&](const ModelFamily& family) {
-    return stem.size() < name.size() && letters(family.model_type) == stem;
-  });
-  return found == families.end() ? nullptr : &*found;
+  for (const std::string_view head : {"ForCausalLM", "LMHeadModel"}) {
+    if (!name.ends_with(head)) continue;
+    const std::string stem = letters(name.substr(0, name.size() - head.size()));
+    const auto found = std::find_if(families.begin(), families.end(),
+                                    [&](const ModelFamily& family) { return letters(family.model_type) == stem; });
+    return found == families.end() ? nullptr : &*found;
+  }
+  return nullptr;
 }
 
-/// A class of other layers than those of `model_type`: one of the two was edited, and transformers builds the class.
-void judge_class(JsonConfig& root, const std::string& type, FamilyBuilder build) {
+/// The model that a family makes of a config, and what it finds wrong in it. Without windows, which have no weights: a
+/// family that has one where the config says nothing (4096 of Mistral) is no sign of an edit.
+std::pair<Model, Errors> built_as(const ModelFamily& family, const JsonConfig& config) {
+  nlohmann::json values = config.values();
+  values["model_type"] = family.model_type;
+  JsonConfig read(values, "", "");
+  ModelBuilder out;
+  family.build(read, out);
+  ModelBuilder plain;
+  const auto without_window = [&](int kind) {
+    Layer layer = out.model.kinds[static_cast<std::size_t>(kind)];
+    layer.attention.window = 0;
+    return plain.kind(layer);
+  };
+  std::transform(out.model.layers.begin(), out.model.layers.end(), out.model.layers.begin(), without_window);
+  std::transform(out.model.mtp.kinds.begin(), out.model.mtp.kinds.end(), out.model.mtp.kinds.begin(), without_window);
+  out.model.kinds = std::move(plain.model.kinds);
+  return {std::move(out.model), read.errors()};
+}
+
+/// A class that makes other layers of the config than `model_type` does: one of the two was edited. Transformers'
+/// `AutoModelForCausalLM` goes by `model_type`, vLLM by the class, and which of them is meant nobody knows.
+void judge_class(JsonConfig& root, const JsonConfig& config, const ModelFamily& own) {
   const std::vector<ModelFamily> families = all_families();
+  const std::pair<Model, Errors> built = built_as(own, config);
   const ModelFamily* other = nullptr;
+  bool other_is_whole = false;
   for (const std::string& name : classes_of(root)) {
     const ModelFamily* family = family_of_class(name, families);
-    if (family == nullptr || family->build == build) return;
+    if (family == nullptr || family->build == own.build) return;
+    const std::pair<Model, Errors> theirs = built_as(*family, config);
+    if (theirs == built) return;
     other = family;
+    other_is_whole = theirs.second.empty();
   }
-  if (other != nullptr)
-    root.error("architectures", "conflict",
-               fmt::format("`architectures` is of `{}`, whose layers are others than those of `model_type` `{}`",
-                           other->model_type, yaml::printable(type)),
-               {fmt::format("write `\"model_type\": \"{}\"`, or leave `architectures` out", other->model_type)});
+  if (other == nullptr) return;
+  const std::string leave_out = "leave `architectures` out";
+  root.error("architectures", "conflict",
+             fmt::format("`architectures` is of `{}`, which makes other layers of this config than `model_type` `{}`",
+                         other->model_type, own.model_type),
+             {other_is_whole ? fmt::format("write `\"model_type\": \"{}\"`, or {}", other->model_type, leave_out)
+                             : leave_out});
 }
 
 /// A class of transformers whose head is another than that of a language model: it has no matrix of the vocabulary.
@@ -222,29 +256,10 @@ void judge_head(JsonConfig& root) {
 /// Transformers looks the activation up by name, and stops at one that it does
 /// not have.
 void judge_activation(JsonConfig& config) {
-  static const std::vector<std::string_view> known = {"gelu",
-                                                      "gelu_10",
-                                                      "gelu_accurate",
-                                                      "gelu_fast",
-                                                      "gelu_new",
-                                                      "gelu_python",
-                                                      "gelu_python_tanh",
-                                                      "hardswish",
-                                                      "gelu_pytorch_tanh",
-                                                      "laplace",
-                                                      "leaky_relu",
-                                                      "linear",
-                                                      "mish",
-                                                      "prelu",
-                                                      "quick_gelu",
-                                                      "relu",
-                                                      "relu2",
-                                                      "relu6",
-                                                      "sigmoid",
-                                                      "silu",
-                                                      "swish",
-                                                      "tanh",
-                                                      "xielu"};
+  static constexpr auto known = word_list([] {
+    return "gelu gelu_10 gelu_accurate gelu_fast gelu_new gelu_python gelu_python_tanh hardswish gelu_pytorch_tanh "
+           "laplace leaky_relu linear mish prelu quick_gelu relu relu2 relu6 sigmoid silu swish tanh xielu";
+  });
   for (const std::string_view key : {"hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act"}) {
     const std::string word = config.text_or(key, "silu");
     if (std::find(known.begin(), known.end(), word) != known.end()) continue;
@@ -281,12 +296,14 @@ void judge_router(JsonConfig& config, const Model& model) {
                  {fmt::format("{} groups and more make sense", (top_k * groups + experts - 1) / experts)});
 }
 
-/// A layer from which on something else begins, behind the last one: what begins there would never be.
+/// A layer from which on experts begin, behind the last one: there would be none. Where the model is cut in depth that
+/// may be meant, and where the number is a slip it is not, so that it has to be said.
 void judge_order(JsonConfig& config, const Model& model) {
   if (!config.errors().empty()) return;  // the depth may be wrong
   for (const char* key : {"first_k_dense_replace", "moe_layer_start_index"})
     if (config.asked(key) && config.size_or({key}, 0, 0, 1e4) > model.depth())
-      config.error(key, "conflict", fmt::format("`{}` is more than the {} layers of the model", key, model.depth()));
+      config.error(key, "conflict", fmt::format("`{}` is more than the {} layers of the model", key, model.depth()),
+                   {fmt::format("write `\"{}\": {}` if no layer is to have experts", key, model.depth())});
 }
 
 /// The key whose number a problem of the whole model is about, by what the problem names; empty if the file has none.
@@ -336,13 +353,13 @@ Result<Model> read_config_json(const std::string& text, const std::string& file,
   const std::string type = config.text_or("model_type", outer);
   ModelBuilder out;
   if (type.empty() && root.errors().empty()) root.error("", "missing_key", "`model_type` is missing");
-  const FamilyBuilder build = builder_of(type);
-  if (build != nullptr) {
-    build(config, out);
+  const std::optional<ModelFamily> family = family_called(type);
+  if (family) {
+    family->build(config, out);
     read_dropout(config, out.model);
     judge_router(config, out.model);
     judge_order(config, out.model);
-    judge_class(root, type, build);
+    judge_class(root, config, *family);
     if (keys == KeysOf::Checkpoint) judge_shapes(config);
   } else if (!type.empty() && root.errors().empty()) {
     unknown_family(root, "model_type", type);
@@ -352,7 +369,7 @@ Result<Model> read_config_json(const std::string& text, const std::string& file,
   const std::int64_t positions = config.size_or({"max_position_embeddings", "n_positions"}, longest, 1, 1e8);
   judge_activation(config);
   judge_head(root);
-  if (build != nullptr && keys == KeysOf::Checkpoint) judge_spelling(config);
+  if (family && keys == KeysOf::Checkpoint) judge_spelling(config);
   root.take(config);
   if (!root.errors().empty()) return fail(root.errors());
   out.model.name = name_of(root, file);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "formulas/layer_kinds.hpp"
 #include "presets/yaml.hpp"
@@ -149,8 +150,11 @@ std::vector<std::int64_t> JsonConfig::sizes(std::string_view key) {
 }
 
 void JsonConfig::judge_length(std::string_view key, std::size_t named, std::int64_t depth) {
-  if (named > 0 && static_cast<std::int64_t>(named) != depth && errors_.empty())  // else the depth may be wrong
-    error(key, "bad_value", fmt::format("`{}` names {} layers of {}", key, named, depth));
+  const auto items = static_cast<std::int64_t>(named);
+  if (items == 0 || items == depth || !errors_.empty()) return;  // after other mistakes the depth may be wrong
+  error(key, "bad_value", fmt::format("`{}` names {} layers of {}", key, named, depth),
+        {items > depth ? fmt::format("cut the list to its first {}", depth)
+                       : fmt::format("write an item for each of the {} layers, or leave `{}` out", depth, key)});
 }
 
 std::vector<std::int64_t> JsonConfig::sizes_of_layers(std::string_view key, std::int64_t depth) {
@@ -161,10 +165,13 @@ std::vector<std::int64_t> JsonConfig::sizes_of_layers(std::string_view key, std:
 
 std::vector<std::int64_t> JsonConfig::layer_indexes(std::string_view key, std::int64_t depth) {
   std::vector<std::int64_t> out = sizes(key);
-  for (const std::int64_t i : out)
-    if (i < 0 || i >= depth)
-      error(key, "out_of_range", fmt::format("`{}` names layer {} of 0 to {}", key, i, depth - 1));
-  std::erase_if(out, [depth](std::int64_t i) { return i < 0 || i >= depth; });
+  const auto outside = [depth](std::int64_t i) { return i < 0 || i >= depth; };
+  std::vector<std::int64_t> none;
+  std::copy_if(out.begin(), out.end(), std::back_inserter(none), outside);
+  if (!none.empty())
+    error(key, "out_of_range", fmt::format("`{}` names layer {} of 0 to {}", key, none.front(), depth - 1),
+          {fmt::format("leave {} out of the list", fmt::join(none, ", "))});
+  std::erase_if(out, outside);
   return out;
 }
 

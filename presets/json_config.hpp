@@ -41,7 +41,7 @@ class JsonConfig {
   std::vector<std::int64_t> sizes(std::string_view key);
   /// A whole number for each layer; empty if the key is absent.
   std::vector<std::int64_t> sizes_of_layers(std::string_view key, std::int64_t depth);
-  /// Layers by their index, from 0; a mistake if one of them is none.
+  /// Layers by their index, from 0; a mistake if some of them are none.
   std::vector<std::int64_t> layer_indexes(std::string_view key, std::int64_t depth);
   /// A nested object; an empty one if absent. Of one that is no object, or absent where it is `required`, that is the
   /// one mistake that is told, and not what it lacks.
@@ -54,6 +54,8 @@ class JsonConfig {
   /// Whether a reader has asked for the key by now.
   bool asked(std::string_view key) const { return asked_.find(key) != asked_.end(); }
 
+  /// All that is there, not asking for any of it.
+  const nlohmann::json& values() const { return *object_; }
   /// The value as it stands; null if there is none. Not asking for it.
   const nlohmann::json* raw(std::string_view key) const;
   /// Keys that are there and nobody asked for, and those that somebody asked for and are not there.
