@@ -142,21 +142,56 @@ Tier read_tier(yaml::Map map) {
   return tier;
 }
 
-/// Nodes are whole in every tier, or it in them; and without an adapter they meet over no network.
-void judge_nodes(yaml::Map& root, const std::vector<const yaml::Node*>& items, const Cluster& cluster) {
+/// Nodes are whole in every tier, or it in them; and so are the tiers inside it.
+bool holds_whole(std::int64_t size, int node, std::int64_t inside) {
+  return size % inside == 0 && (size % node == 0 || node % size == 0);
+}
+
+/// The nearest such sizes, to be written instead of the one of a tier that is none.
+std::string possible_sizes(const Tier& tier, int node, std::int64_t inside) {
+  const std::int64_t size = tier.size;
+  const std::int64_t step = std::max<std::int64_t>(node, inside);  // beyond it its multiples alone
+  std::int64_t fewer = size / step * step, more = fewer + step;
+  for (std::int64_t least = node - 1; fewer == 0 && least > 0; --least) {
+    if (!holds_whole(least, node, inside)) continue;
+    if (least > size)
+      more = least;
+    else
+      fewer = least;
+  }
+  std::string out;
+  for (const std::int64_t one : {fewer, more})
+    if (one > 0 && one < kAnyGpus)
+      out += fmt::format("{}`{}{}`", out.empty() ? "" : " or ", tier.torus.any() ? "" : "size: ", one);
+  return tier.torus.any() ? fmt::format("a `torus` of {} chips", out) : out;
+}
+
+/// One mistake for each tier of a size that parts nodes or the tiers inside it.
+void judge_sizes(yaml::Map& root, const std::vector<const yaml::Node*>& items, const Cluster& cluster) {
   const int node = cluster.gpus_per_node;
+  const Tier* inside = nullptr;  // the last one of a right size
   for (std::size_t i = 0; i < cluster.tiers.size(); ++i) {
     const Tier& tier = cluster.tiers[i];
-    if (tier.size != kAnyGpus && tier.size % node != 0 && node % std::max(1, tier.size) != 0)
+    const int least = inside == nullptr ? 1 : inside->size;
+    if (tier.size == kAnyGpus || holds_whole(tier.size, node, least)) {
+      inside = &tier;
+      continue;
+    }
+    if (least == kAnyGpus) {
       root.reader().error(*items[i], "bad_value",
-                          fmt::format("tier `{}` of {} GPUs holds no whole nodes of {}, and no node holds it whole",
-                                      tier.name, tier.size, node),
-                          {fmt::format("write a `size` that divides {}, or a multiple of it", node)});
-    if (i > 0 && tier.size > node && cluster.nics_per_node == 0 && tier.provenance != Provenance::Assumed)
-      return root.reader().error(*root.get("nics_per_node"), "conflict",
-                                 fmt::format("`nics_per_node` is 0, and tier `{}` joins nodes at {}", tier.name,
-                                             format_quantity(tier.bandwidth.value, Dimension::ByteRate)),
-                                 {"write how many adapters a node has, or leave it out: one for each GPU"});
+                          fmt::format("tier `{}` of {} GPUs does not hold tier `{}`, which holds any number of them",
+                                      tier.name, tier.size, inside->name),
+                          {"write `size: all` in the last tier alone"});
+      continue;
+    }
+    const bool parts_tiers = tier.size % least != 0;
+    root.reader().error(*items[i], "bad_value",
+                        parts_tiers
+                            ? fmt::format("tier `{}` of {} GPUs does not hold whole tiers `{}` of {}", tier.name,
+                                          tier.size, inside->name, least)
+                            : fmt::format("tier `{}` of {} GPUs holds no whole nodes of {}, and no node holds it whole",
+                                          tier.name, tier.size, node),
+                        {fmt::format("write {}", possible_sizes(tier, node, least))});
   }
 }
 
@@ -169,13 +204,7 @@ void read_tiers(yaml::Map& root, Cluster& cluster) {
     if (cluster.tiers[i].torus.any())
       root.reader().error(*items[i], "bad_value", "only the innermost tier can be a `torus`");
   if (root.reader().failed()) return;  // a size that is not read holds no other
-  judge_nodes(root, items, cluster);
-  for (std::size_t i = 1; i < cluster.tiers.size(); ++i)
-    if (cluster.tiers[i].size % std::max(1, cluster.tiers[i - 1].size) != 0 && cluster.tiers[i].size != kAnyGpus)
-      root.reader().error(
-          *items[i], "bad_value",
-          fmt::format("tier `{}` of {} GPUs does not hold whole tiers `{}` of {}", cluster.tiers[i].name,
-                      cluster.tiers[i].size, cluster.tiers[i - 1].name, cluster.tiers[i - 1].size));
+  judge_sizes(root, items, cluster);
 }
 
 void read_calibration(yaml::Map map, Calibration& calibration) {

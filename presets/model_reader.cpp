@@ -140,11 +140,18 @@ const yaml::Node* named_value(const yaml::Node& map, std::string_view name, std:
   return nullptr;
 }
 
-/// Where a problem of the whole model is written: the first of the keys that such problems are about whose value it
-/// names, else what `layers` says.
+/// Where a problem of the whole model is written: at the key of what it is about, where its value is the one that the
+/// problem names, else at what `layers` says.
 const yaml::Node& place_of_problem(const yaml::Node& root, std::string_view problem) {
-  for (const char* key : {"kv_heads", "top_k", "experts", "heads", "hidden"})
-    if (const yaml::Node* value = named_value(root, key, problem)) return *value;
+  struct Named {
+    std::string_view part;  ///< as the problem calls it; the most telling first
+    const char* key;
+  };
+  constexpr Named kNamed[] = {
+      {"KV heads", "kv_heads"}, {"experts", "top_k"}, {"experts", "experts"}, {"heads", "heads"}, {"hidden", "hidden"}};
+  for (const Named& named : kNamed)
+    if (problem.find(named.part) != std::string_view::npos)
+      if (const yaml::Node* value = named_value(root, named.key, problem)) return *value;
   return key_of(root, "layers");
 }
 

@@ -63,24 +63,36 @@ TEST_CASE("a number of a file without its unit is refused, and with each unit th
   CHECK(taken > 200);
 }
 
-TEST_CASE("tiers hold whole nodes or lie whole in one, and without adapters no network joins nodes") {
-  const auto mistakes = [](int node, int nics, int size, const std::string& outer) {
+TEST_CASE(
+    "tiers hold whole nodes or lie whole in one, and the tiers inside them: one mistake, and sizes that are right") {
+  const auto read = [](int node, int inner, const std::string& size) {
     const std::string text = "preset: cluster/1\nname: c\ngpu: h100\ngpus_per_node: " + std::to_string(node) +
-                             "\nnics_per_node: " + std::to_string(nics) +
-                             "\ntiers:\n  - {name: a, bandwidth: 1 GB/s, size: " + std::to_string(size) +
-                             "}\n  - {name: b, bandwidth: 1 GB/s, size: all" + outer + "}\n";
-    const plan::Result<plan::Cluster> read =
-        plan::read_cluster(text, "c", [](std::string_view) { return plan::Gpu{}; });
-    return read ? std::string() : read.error().size() == 1 ? read.error().front().code : std::string("several");
+                             "\ntiers:\n  - {name: a, bandwidth: 1 GB/s, size: " + std::to_string(inner) +
+                             "}\n  - {name: b, bandwidth: 1 GB/s, " + size +
+                             "}\n  - {name: c, bandwidth: 1 GB/s, size: all}\n";
+    return plan::read_cluster(text, "c", [](std::string_view) { return plan::Gpu{}; });
   };
+  int refused = 0;
   for (const int node : {1, 2, 3, 4, 8, 72})
-    for (const int size : {1, 2, 3, 4, 7, 8, 16, 72}) {
-      CAPTURE(node);
-      CAPTURE(size);
-      CHECK(mistakes(node, 1, size, "") == (size % node == 0 || node % size == 0 ? "" : "bad_value"));
-    }
-  CHECK(mistakes(8, 0, 8, "") == "conflict");
-  CHECK(mistakes(8, 0, 8, ", provenance: assumed").empty());  // as a GPU without a network is written
+    for (const int inner : {1, 2, 3, 4, 7, 8, 16, 72})
+      for (const int size : {1, 2, 3, 4, 6, 7, 8, 12, 16, 60, 72, 100, 144}) {
+        CAPTURE(node);
+        CAPTURE(inner);
+        CAPTURE(size);
+        const auto fits = [node](int n) { return n % node == 0 || node % n == 0; };
+        const plan::Result<plan::Cluster> cluster = read(node, inner, "size: " + std::to_string(size));
+        CHECK(cluster.has_value() == (fits(inner) && fits(size) && size % inner == 0));
+        if (cluster || !fits(inner)) continue;
+        REQUIRE(cluster.error().size() == 1);
+        REQUIRE(cluster.error().front().help.size() == 1);
+        const std::string& help = cluster.error().front().help.front();  // write `size: 56` or `size: 64`
+        for (std::size_t at = help.find('`'); at != std::string::npos;
+             at = help.find('`', help.find('`', at + 1) + 1)) {
+          CHECK(read(node, inner, help.substr(at + 1, help.find('`', at + 1) - at - 1)).has_value());
+          ++refused;
+        }
+      }
+  CHECK(refused > 100);
 }
 
 TEST_CASE("GPUs that published runs name are known") {

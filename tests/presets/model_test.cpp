@@ -156,6 +156,7 @@ TEST_CASE("a mistake of the whole model stands at the key whose number it names,
   for (const Row& row :
        {Row{"attention:\n  heads: 4\n  kv_heads: 3\n  head_dim: 16\ndense:\n  width: 256\n" + layers, "kv_heads: 3"},
         Row{kParts + mixture + "layers: attention+dense, attention+moe\n", "top_k: 9"},
+        Row{"attention:\n  heads: 8\n  kv_heads: 4\n  head_dim: 9\n" + mixture + "layers: attention+moe\n", "top_k: 9"},
         Row{kParts + mixture + layers, "moe:"}, Row{kParts + "layers: 2 x attention\n", "dense:"},
         Row{kParts + "variants:\n  local:\n    of: attention\n    window: 8 tokens\n" + layers, "local:"}}) {
     const std::string text = kHead + row.text;
