@@ -114,11 +114,8 @@ Names about_gpu(std::string_view word, const std::vector<PresetEntry>& entries, 
   if (parts.empty() && machines_called(word).empty() && stem.size() < 2)
     near = nearest_of(PresetKind::Gpu, word, all_names(entries));
   const Names same = sheet.empty() && parts.empty() ? gpus_of_device(word, entries) : Names{};
-  const bool number = !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos;
   if (!holding.empty())
     help.push_back(fmt::format("with `{}` in its name: {}", word, fmt::join(holding, ", ")));
-  else if (number)
-    help.push_back(fmt::format("a number of them is `--gpus {}`", word));
   else if (stem.size() > 1)
     help.push_back(fmt::format("that is one of `{}`: write which", fmt::join(stem, "`, `")));
   else if (!same.empty())

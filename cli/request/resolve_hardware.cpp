@@ -33,12 +33,6 @@ std::string possible_chips(const SliceRules& rules, int chips) {
   return out;
 }
 
-/// Of a GPU that is not known: that its name is the number of GPUs, which is missing in its place.
-bool names_number(const Error& error) {
-  return std::any_of(error.help.begin(), error.help.end(),
-                     [](const std::string& help) { return help.find("`--gpus ") != std::string::npos; });
-}
-
 void refuse_slice(Draft& draft, std::string what, std::string help, std::initializer_list<std::string_view> keys) {
   draft.refuse({"no_such_slice", std::move(what), {}, {std::move(help)}}, keys);
 }
@@ -54,8 +48,6 @@ void missing(Draft& draft, std::string_view key, const char* example) {
 void resolve_gpus(Draft& draft) {
   if (!draft.request.gpus) {
     const int each = draft.request.files ? draft.request.files->gpus_per_node : 0;
-    const auto said = [](const Error& error) { return error.code == "unknown_gpu" && names_number(error); };
-    if (std::any_of(draft.errors.begin(), draft.errors.end(), said)) return;
     missing(draft, "gpus", "16384");
     if (each > 0 && draft.asked.find("gpus") == nullptr)
       draft.errors.back().help = {fmt::format(
@@ -143,8 +135,39 @@ void resolve_slice(Draft& draft) {
                false);
 }
 
-/// A network that ends before the job does joins nothing beyond: the outermost tier has to hold all GPUs.
+namespace {
+
+/// The first tier that carries a job from one node to another; null if the job lies inside one, or nobody states a
+/// network between nodes.
+const Tier* tier_between_nodes(const Cluster& cluster, int gpus) {
+  for (std::size_t i = 1; i < cluster.tiers.size(); ++i) {
+    const Tier& tier = cluster.tiers[i];
+    if (tier.size > cluster.gpus_per_node && tier.provenance != Provenance::Assumed)
+      return gpus > std::max(cluster.gpus_per_node, cluster.tiers[i - 1].size) ? &tier : nullptr;
+  }
+  return nullptr;
+}
+
+/// Nodes without an adapter meet over no network.
+void judge_adapters(Draft& draft, const Cluster& cluster) {
+  const Tier* tier = cluster.nics_per_node == 0 ? tier_between_nodes(cluster, draft.problem.gpus) : nullptr;
+  if (tier != nullptr)
+    draft.refuse(
+        {"conflict",
+         fmt::format("`nics_per_node` of {} is 0, and tier `{}` joins nodes at {} for {} GPUs", cluster.name,
+                     tier->name, format_quantity(tier->bandwidth.value, Dimension::ByteRate), draft.problem.gpus),
+         {},
+         {"write in its file how many adapters a node has, or leave it out: one for each GPU"}},
+        {"cluster"});
+}
+
+}  // namespace
+
+/// A network that ends before the job does joins nothing beyond: the outermost tier has to hold all GPUs. And nodes
+/// need adapters to meet.
 void resolve_reach(Draft& draft) {
+  if (draft.problem.pools.empty()) judge_adapters(draft, draft.problem.cluster);
+  for (const Pool& pool : draft.problem.pools) judge_adapters(draft, pool.cluster);
   const Cluster& cluster = draft.problem.cluster;
   if (cluster.tiers.empty() || draft.request.pools || draft.problem.gpus <= cluster.tiers.back().size) return;
   const Tier& outermost = cluster.tiers.back();

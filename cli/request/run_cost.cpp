@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cli/terminal/numbers.hpp"
@@ -42,14 +43,20 @@ Result<double> read_quantity(const char* flag, const std::string& text, Dimensio
   return fail({"bad_value", std::move(wrong), {}, {fmt::format("write `{} {}`", flag, instead)}});
 }
 
-/// Tokens are whole: a fraction of them lacks the letter of its size.
+/// Tokens are whole, and so is what a letter makes of a decimal fraction, which is binary here: 8.2 times 1e12 is off
+/// by less than this share. A true fraction of a token lacks the letter of its size.
 Result<double> read_tokens(const std::string& text) {
+  constexpr double kRounding = 1e-12;
   Result<double> tokens = read_amount("--tokens", text);
-  if (!tokens || *tokens == std::floor(*tokens)) return tokens;
-  return fail({"bad_number",
-               fmt::format("`--tokens {}` is no whole number of tokens", text),
-               {},
-               {fmt::format("write `--tokens {}T`", text), fmt::format("write `--tokens {}B`", text)}});
+  if (!tokens) return tokens;
+  const double whole = std::round(*tokens);
+  if (std::abs(*tokens - whole) <= kRounding * whole) return whole;
+  std::vector<std::string> help;
+  for (const char letter : {'T', 'B'})
+    if (const std::string lettered = text + letter; read_amount("--tokens", lettered))
+      help.push_back(fmt::format("write `--tokens {}`", lettered));
+  if (help.empty()) help.push_back(fmt::format("write `--tokens {:.0f}`", std::max(1.0, whole)));
+  return fail({"bad_number", fmt::format("`--tokens {}` is no whole number of tokens", text), {}, std::move(help)});
 }
 
 }  // namespace

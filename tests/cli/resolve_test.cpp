@@ -1,9 +1,15 @@
 #include "cli/request/resolve.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "check_files.hpp"
 #include "cli/request/flags/options.hpp"
+#include "cli/request/run_cost.hpp"
 #include "formulas/overlap.hpp"
 #include "formulas/parameters.hpp"
 #include "planner/rules/frameworks.hpp"
@@ -279,4 +285,80 @@ TEST_CASE("a config.json that describes more than a language model is read as on
   CHECK(
       checks::run({"estimate", "--from", "config.json", "--gpus", "8", "--layout", "dp8"}).out.find("vision_config") !=
       std::string::npos);
+}
+
+TEST_CASE(
+    "tokens with a letter are whole where their decimals are, and a true fraction is refused with words that work") {
+  const auto read = [](const std::string& text) {
+    Args args;
+    args.tokens = text;
+    return resolve_run(args);
+  };
+  for (const auto& [letter, size] :
+       {std::pair{"K", 10LL}, {"M", 10'000LL}, {"B", 10'000'000LL}, {"T", 10'000'000'000LL}})
+    for (long long hundredths = 1; hundredths < 10'000; ++hundredths) {
+      const std::string text = fmt::format("{}.{:02}{}", hundredths / 100, hundredths % 100, letter);
+      const Result<RunOptions> run = read(text);
+      CAPTURE(text);
+      REQUIRE(run.has_value());
+      CHECK(run->tokens == static_cast<double>(hundredths * size));
+    }
+  for (const char* text : {"8.2", "0.5", "1.0005k", "8.20001K", "1000000000.5", "0.0001K", "0.0000001M"}) {
+    CAPTURE(text);
+    const Result<RunOptions> run = read(text);
+    REQUIRE_FALSE(run.has_value());
+    REQUIRE(run.error().size() == 1);
+    REQUIRE_FALSE(run.error().front().help.empty());
+    for (const std::string& help : run.error().front().help) {
+      CAPTURE(help);
+      const std::size_t value = help.rfind(' ') + 1;
+      CHECK(read(help.substr(value, help.size() - value - 1)).has_value());
+    }
+  }
+}
+
+TEST_CASE("a number for a kind of GPU is told as one, and `--gpus` is proposed only where it is not given") {
+  for (const std::string flag : {"--gpu", "--cluster"})
+    for (const char* number : {"1", "8", "512", "1024", "2048", "99999"}) {
+      CAPTURE(flag);
+      CAPTURE(number);
+      for (const bool given : {false, true}) {
+        std::vector<std::string> words = {"--model", "8b", flag, number};
+        if (given) words.insert(words.end(), {"--gpus", "16"});
+        const Result<Problem> problem = resolve(words);
+        REQUIRE_FALSE(problem.has_value());
+        REQUIRE(problem.error().size() == 1);
+        const Error& error = problem.error().front();
+        CHECK(error.message == fmt::format("`{}` is a kind, and `{}` a number", flag, number));
+        REQUIRE(error.help.size() == 1);
+        CHECK((error.help.front() == fmt::format("write `--gpus {}`", number)) == !given);
+        CHECK((error.help.front().find("--gpus") == std::string::npos) == given);
+      }
+    }
+  CHECK(resolve({"--model", "8b", "--gpus", "8", "--gpu", "4090"}).has_value());
+  CHECK(resolve({"--model", "8b", "--gpus", "8", "--gpu", "6000"}).error().front().code == "unknown_gpu");
+  const checks::Ran shown = checks::run({"show", "gpu", "8"});  // which takes no `--gpus`
+  CHECK(shown.err.find("unknown GPU `8`") != std::string::npos);
+  CHECK(shown.err.find("--gpus") == std::string::npos);
+}
+
+TEST_CASE("nodes without adapters do a job inside one, and no other") {
+  const checks::Folder folder;
+  for (const char* provenance : {"datasheet", "assumed"}) {
+    folder.write("c.yaml", fmt::format("preset: cluster/1\nname: c\ngpu: h100-sxm\ngpus_per_node: 8\nnics_per_node: 0\n"
+                                       "tiers:\n  - {{name: a, bandwidth: 450 GB/s, size: 8}}\n"
+                                       "  - {{name: b, bandwidth: 50 GB/s, size: all, provenance: {}}}\n",
+                                       provenance));
+    for (const char* gpus : {"1", "8", "16", "64"}) {
+      CAPTURE(gpus);
+      CAPTURE(provenance);
+      const Result<Problem> problem = resolve({"--model", "8b", "--gpus", gpus, "--cluster", "./c.yaml"});
+      const bool joined = std::stoi(gpus) > 8 && provenance == std::string("datasheet");
+      REQUIRE(problem.has_value() == !joined);
+      if (!joined) continue;
+      REQUIRE(problem.error().size() == 1);
+      CHECK(problem.error().front().code == "conflict");
+      CHECK(problem.error().front().message.find("`nics_per_node` of c is 0") == 0);
+    }
+  }
 }

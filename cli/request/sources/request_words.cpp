@@ -188,7 +188,7 @@ bool take_counted(Reading& reading, const char* key, const Word& word, const Sto
   const bool file = !word.place.file.empty();
   std::optional<Error> error = machines_or_gpus(key, word.text, store, file);
   if (!error && key != std::string_view("gpus"))
-    error = number_for_kind(key, word.text, reading.asked.find("gpus") != nullptr, file);
+    error = number_for_kind(key, word.text, reading.asked.find("gpus") != nullptr, file, store);
   if (!error) error = number_without_kind(key, word.text, store);
   if (const auto kinds = error ? std::nullopt : several_kinds(word.text, store))
     error = refused_kinds(key, word.text, *kinds, file);

@@ -14,6 +14,7 @@
 #include "formulas/keep_errors.hpp"
 #include "formulas/text.hpp"
 #include "planner/problem/axes.hpp"
+#include "presets/entries.hpp"
 #include "presets/machines.hpp"
 #include "presets/quantity.hpp"
 #include "presets/reader.hpp"
@@ -98,6 +99,19 @@ Result<Pool> read_pool(std::string_view item, const StoreOptions& store) {
     found = std::move(cluster);
   }
   return Pool{std::move(found->value), static_cast<int>(*gpus)};
+}
+
+/// Do digits call a GPU or a cluster? The whole name of one they may be; and from four digits on a part of it, as 6000
+/// is of `rtx-pro-6000`.
+bool in_a_name(std::string_view digits, const StoreOptions& store) {
+  constexpr std::size_t kModelDigits = 4;
+  for (const PresetKind kind : {PresetKind::Gpu, PresetKind::Cluster}) {
+    if (find_entry(kind, digits, store)) return true;
+    if (digits.size() < kModelDigits) continue;
+    for (const PresetEntry& entry : list_presets(kind, store))
+      if (fmt::format("-{}-", entry.name).find(fmt::format("-{}-", digits)) != std::string::npos) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -219,15 +233,16 @@ std::optional<Error> number_without_kind(std::string_view key, std::string_view 
       {fmt::format("put its kind behind each number, as in `{}xh100-sxm`: `plan list gpus` lists the kinds", bare)}};
 }
 
-std::optional<Error> number_for_kind(std::string_view key, std::string_view text, bool counted, bool file) {
+std::optional<Error> number_for_kind(std::string_view key, std::string_view text, bool counted, bool file,
+                                     const StoreOptions& store) {
   const std::optional<std::string> plain = without_separators(text);  // with separators a number is no name
-  const auto number = read_count("--gpus", plain.value_or(std::string(text)), 1, plain ? kMostRanks : 999);
-  if (!number) return std::nullopt;
+  const auto number = read_count("--gpus", plain.value_or(std::string(text)), 1, kMostRanks);
+  if (!number || (!plain && in_a_name(text, store))) return std::nullopt;
+  const char* const kinds = "`plan list gpus` and `plan list clusters` name them";
   return Error{"bad_value",
                fmt::format("`--{}` is a kind, and `{}` a number", key, yaml::printable(text)),
                {},
-               {counted ? "`plan list gpus` and `plan list clusters` name them"
-                        : fmt::format("write `{} {}`", file ? "gpus:" : "--gpus", *number)}};
+               {counted ? kinds : fmt::format("write `{} {}`", file ? "gpus:" : "--gpus", *number)}};
 }
 
 Result<std::vector<Fixed>> read_pool_layouts(std::string_view text) {

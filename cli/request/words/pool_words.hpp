@@ -26,11 +26,11 @@ namespace plan {
 [[nodiscard]] std::optional<Error> number_without_kind(std::string_view key, std::string_view text,
                                                        const StoreOptions& store);
 
-/// That `--gpu 8` gives a number where a kind is asked for; none of other words. Numbers of four digits are names, as
-/// 4080 is, but for those with separators of thousands. `counted`: the number of GPUs is stated beside it; `file`: in a
-/// budget's words.
-[[nodiscard]] std::optional<Error> number_for_kind(std::string_view key, std::string_view text, bool counted,
-                                                   bool file);
+/// That `--gpu 8` gives a number where a kind is asked for; none of other words, nor of digits that a preset in `store`
+/// goes by, as 4090 is, but for those with separators of thousands. `counted`: the number of GPUs is stated beside it,
+/// so that none is proposed; `file`: in a budget's words.
+[[nodiscard]] std::optional<Error> number_for_kind(std::string_view key, std::string_view text, bool counted, bool file,
+                                                   const StoreOptions& store);
 
 /// Adds so many GPUs of a kind to such words.
 void add_pool(std::string& words, int gpus, std::string_view kind);
