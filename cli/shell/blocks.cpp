@@ -288,6 +288,7 @@ Truth Follower::start_while(std::vector<Token>& words, const std::vector<Token>&
   const std::optional<std::string> before = std::exchange(again_, std::nullopt);
   Block block{.kind = Block::Kind::Loop, .outer = active() && !skip, .active = active() && !skip};
   block.asks = true, block.until = head == "until", block.body = statement_at_;
+  block.denied = std::exchange(denied_again_, false);
   while (tokens[block.body].raw.chars != head) ++block.body;
   words.erase(words.begin());
   if (block.active && !asks_nobody(words)) {
@@ -315,7 +316,7 @@ Truth Follower::end_loop(std::size_t& at) {
   const bool turned = block.active || block.continues;
   block.continues = false;
   if (turned && block.asks) {
-    again_ = block.asked;
+    again_ = block.asked, denied_again_ = block.denied;
     at = block.body;
     return close_block();
   }

@@ -232,6 +232,7 @@ class Follower {
   int commands_ = 0;
   std::size_t statement_at_ = 0;         ///< token where the statement starts that is followed
   std::optional<std::string> again_{};   ///< what a loop's condition was made of in the turn that just ended
+  bool denied_again_ = false;            ///< `!` before that loop: its next turn begins behind it
   std::size_t option_ = 1, letter_ = 0;  ///< of getopts: the argument and the letter within it that come next
 };
 

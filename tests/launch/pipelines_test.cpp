@@ -94,6 +94,12 @@ TEST_CASE("a block comes to what its last statement came to, and `!` before it d
       {"false && for i in 1; do true; done || TP=1", "1"},
       {"true || ! if true; then true; fi && TP=1", "1"},
       {"! if true; then true; fi | true && TP=1", "4"},
+      {"i=0; while [ $i -lt 2 ]; do i=$((i+1)); done || TP=1", "4"},
+      {"i=0; ! while [ $i -lt 2 ]; do i=$((i+1)); done || TP=1", "1"},
+      {"i=2; ! while [ $i -lt 2 ]; do i=$((i+1)); done || TP=1", "1"},
+      {"i=0; ! until [ $i -ge 2 ]; do i=$((i+1)); done && TP=1", "4"},
+      {"i=0; if ! while [ $i -lt 2 ]; do i=$((i+1)); done; then TP=1; fi", "4"},
+      {"i=0; ! while [ $i -lt 2 ]; do i=$((i+1)); done; j=0; while [ $j -lt 2 ]; do j=$((j+1)); done && TP=1", "1"},
   };
   for (const auto& row : kEnds) {
     CAPTURE(std::string(row.first));
