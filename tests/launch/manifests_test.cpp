@@ -7,8 +7,11 @@
 #include <array>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cli/terminal/words.hpp"
+#include "formulas/text.hpp"
 #include "small_files.hpp"
 
 namespace plan {
@@ -120,12 +123,36 @@ TEST_CASE("what a comment of a task says of GPUs and nodes states nothing") {
   const std::string command =
       "run: |\n  torchrun train.py --model_name_or_path Qwen/Qwen2.5-7B-Instruct --per_device_train_batch_size 2 "
       "--bf16\n";
-  const LaunchJob job = job_of("a.yaml",
-                               "# num_nodes: 4\nnum_nodes: 2  # of 4\nresources:\n  # accelerators: H200:8\n"
-                               "  accelerators: H100:4  # or A100:8\n" +
-                                   command);
-  CHECK(job.gpus == 8);
-  CHECK(job.gpus_per_node == 4);
+  const std::string megatron =
+      "torchrun --nproc_per_node 4 pretrain_gpt.py --num-layers 8 --hidden-size 1024 --num-attention-heads 16 "
+      "--seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 --global-batch-size 16 "
+      "--eval-interval 10 --vocab-size 32000 --bf16\n";
+  const std::string task =
+      "# num_nodes: 4\nnum_nodes: 2  # of 4\nresources:\n  # accelerators: H200:8\n"
+      "  accelerators: H100:4  # or A100:8\n";
+  const std::string dstack =
+      "type: task\n# nodes: 4\nnodes: 2  # of 4\nresources:\n  # gpu: H200:8\n  gpu: H100:4  # or A100:8\n"
+      "commands:\n  - ";
+  // Whatever reads the command: the Trainer's reader reads a script made of it, Megatron-LM's the task itself.
+  for (const std::string& text : {task + command, task + "run: |\n  # on H100s\n  " + megatron, dstack + megatron}) {
+    CAPTURE(text);
+    const LaunchJob job = job_of("a.yaml", text);
+    CHECK(job.gpus == 8);
+    CHECK(job.gpus_per_node == 4);
+    CHECK(job.gpu == "h100-sxm");
+    CHECK(job.hardware.empty());
+  }
+  std::string words;
+  for (const std::string_view word : split(trim(megatron, "\n"), " "))
+    words += word == "torchrun" ? "" : fmt::format("      - \"{}\"  # a remark\n      # another\n", word);
+  const LaunchJob nodes = job_of(
+      "k.yaml",
+      "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec:\n  trainer:\n    # numNodes: 4\n"
+      "    numNodes: 2  # of 4\n    # numProcPerNode: 8\n    numProcPerNode: 4\n    command: [torchrun]\n    args:\n" +
+          words);
+  CHECK(nodes.gpus == 8);
+  CHECK(nodes.training->global_batch == 16);
+  CHECK(job_of("hostfile", "# worker-0 slots=4\nworker-1 slots=8\nworker-2 slots=8  # not slots=4\n").gpus == 16);
   CHECK(job_of("b.yaml", "num_nodes: 1\nresources:\n  accelerators:\n    H100: 8\n" + command, on(8)).gpus == 8);
 }
 

@@ -284,4 +284,28 @@ TEST_CASE("a switch of packing, of kernels or of 8 bits that says neither yes no
         CrossEntropy::Chunked);
 }
 
+TEST_CASE("weights of 64 bits are refused under each key, and a type that is none is no silent default") {
+  const std::string start =
+      "#!/bin/bash\ntorchrun --nproc_per_node 8 train.py --model_name_or_path meta-llama/Meta-Llama-3-8B "
+      "--per_device_train_batch_size 2 --max_length 2048 ";
+  const std::string swift =
+      "#!/bin/bash\nNPROC_PER_NODE=8 swift sft --model Qwen/Qwen2.5-7B-Instruct --max_length 2048 "
+      "--per_device_train_batch_size 1 ";
+  for (const char* type : {"double", "float64", "torch.float64", "Double"}) {
+    CAPTURE(std::string(type));
+    for (const std::string& command :
+         {start + "--dtype ", start + "--torch_dtype ", start + "--bf16 --torch_dtype ", swift + "--torch_dtype "}) {
+      CAPTURE(command);
+      const Files files;
+      const Result<LaunchJob> job = files.read("run.sh", command + type + "\n");
+      REQUIRE_FALSE(job);
+      CHECK(job.error().size() == 1);
+      CHECK(job.error().front().message.find("64 bits") != std::string::npos);
+      CHECK(job.error().front().help.front().find("bfloat16") != std::string::npos);
+    }
+  }
+  CHECK(names(job_of("t.sh", start + "--dtype bfloat61").unused, "dtype"));
+  CHECK(job_of("t.sh", start + "--dtype float32").unused.size() == job_of("t.sh", start).unused.size());
+}
+
 }  // namespace plan

@@ -71,6 +71,8 @@ struct Dialect {
 /// The keys of a file of LLaMA-Factory's, what it hands on in one of them as keys of their own.
 [[nodiscard]] Result<StatedKeys> keys_of_llama_factory(const LaunchSource& source, bool mca);
 
+/// The keys that a dialect asks for.
+[[nodiscard]] std::vector<std::string_view> asked_keys(const Dialect& dialect);
 /// The key of one of Megatron-LM's flags; empty where the dialect has none.
 [[nodiscard]] std::string_view key_of(const Dialect& dialect, std::string_view flag);
 /// Names each key in the first lines whose value is counted as another one.

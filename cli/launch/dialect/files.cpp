@@ -9,6 +9,7 @@
 #include "cli/launch/dialect/dialect.hpp"
 #include "cli/launch/dialect/extra_config.hpp"
 #include "cli/launch/dialect/recipes.hpp"
+#include "cli/launch/job/weighty_names.hpp"
 #include "cli/launch/post_training/fsdp_dialects.hpp"
 #include "cli/launch/post_training/nemo_rl.hpp"
 #include "cli/launch/post_training/verl_commands.hpp"
@@ -122,6 +123,18 @@ Result<LaunchJob> read_all(const Dialect& dialect, std::span<const LaunchSource>
 void take_model_of_weights(StatedKeys& keys) {
   for (const char* key : {"mcore_model", "load"})
     if (!keys.contains("model") && model_named(word_of(keys, key))) keys["model"] = keys[key];
+}
+
+/// Whether the value of one of ms-swift's keys bears on the job: it is read, or its name sounds as if it should be.
+bool bears_on_swift(std::string_view key) {
+  constexpr std::string_view kNoCost[] = {"lr", "min-lr", "weight-decay", "clip-grad", "save"};
+  for (const DialectKey& row : swift_dialect().keys)
+    if (row.key == key &&
+        (sounds_harmless(row.flag) || std::find(std::begin(kNoCost), std::end(kNoCost), row.flag) != std::end(kNoCost)))
+      return false;
+  const std::vector<std::string_view> asked = asked_keys(swift_dialect());
+  return std::find(asked.begin(), asked.end(), key) != asked.end() || key == "mcore_model" || key == "load" ||
+         key.starts_with(kSwiftExtra) || sounds_weighty(key);
 }
 
 }  // namespace
@@ -272,7 +285,7 @@ Result<LaunchJob> read_swift(std::span<const LaunchSource> files, const LaunchFa
   LaunchFacts stated = facts;  // looked at when all files are read, which may state more
   return read_all(swift_dialect(), files, stated, [&stated](const LaunchSource& source) -> Result<StatedKeys> {
     const bool script = is_shell(source);
-    Result<StatedKeys> keys = script ? keys_of_flags(source, "megatron") : keys_of_yaml(source);
+    Result<StatedKeys> keys = script ? keys_of_flags(source, "megatron", bears_on_swift) : keys_of_yaml(source);
     if (keys && !script) take_gpus_of_role(*keys, stated), keys = keys_of_role(std::move(keys));
     if (keys) take_model_of_weights(*keys), take_extra_of_swift(*keys);
     return keys;

@@ -98,19 +98,6 @@ std::string_view section_of(std::string_view key) {
   return key.substr(0, key.rfind('.') == std::string_view::npos ? 0 : key.rfind('.') + 1);
 }
 
-/// The keys that a dialect asks for.
-std::vector<std::string_view> asked_keys(const Dialect& dialect) {
-  std::vector<std::string_view> known;
-  for (const DialectKey& row : dialect.keys)
-    if (!row.key.empty()) known.push_back(row.key);
-  for (const std::string_view key : {dialect.model, dialect.nodes, dialect.gpus, dialect.precision})
-    if (!key.empty()) known.push_back(key);
-  for (const std::string_view key : dialect.derived)
-    if (key != "verb") known.push_back(key);
-  for (const CountedAs& row : dialect.counted) known.push_back(row.key);
-  return known;
-}
-
 /// Reports a key in a section that is read, where Megatron-LM's flag of its name is counted in one way only. Whether it
 /// is such a key.
 bool told_as_counted(const std::string& key, const StatedValue& value, LaunchJob& job) {
@@ -284,6 +271,18 @@ bool states_a_job(const Dialect& dialect, const StatedKeys& keys) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> asked_keys(const Dialect& dialect) {
+  std::vector<std::string_view> known;
+  for (const DialectKey& row : dialect.keys)
+    if (!row.key.empty()) known.push_back(row.key);
+  for (const std::string_view key : {dialect.model, dialect.nodes, dialect.gpus, dialect.precision})
+    if (!key.empty()) known.push_back(key);
+  for (const std::string_view key : dialect.derived)
+    if (key != "verb") known.push_back(key);
+  for (const CountedAs& row : dialect.counted) known.push_back(row.key);
+  return known;
+}
 
 Result<LaunchJob> dialect_job(const Dialect& dialect, const StatedKeys& stated, LaunchFacts facts) {
   const StatedKeys keys = without_nulls(stated);

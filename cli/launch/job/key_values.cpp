@@ -25,6 +25,23 @@ std::string with_underscores(std::string_view flag) {
   return key;
 }
 
+bool say_the_same(std::span<const std::string> some, std::span<const std::string> others) {
+  const auto same = [](const std::string& one, const std::string& other) {
+    const std::string a = lowered(one), b = lowered(other);
+    if (a == b) return true;
+    const StatedValue left{{a}, {}}, right{{b}, {}};
+    if (is_true(left) && is_true(right)) return true;
+    constexpr std::string_view kNo[] = {"false", "0", "no", "off"};  // not `none`, which is no number either
+    const auto denies = [&](const std::string& word) {
+      return std::find(std::begin(kNo), std::end(kNo), word) != std::end(kNo);
+    };
+    if (denies(a) && denies(b)) return true;
+    const std::optional<double> x = as_number<double>(a), y = as_number<double>(b);
+    return x && y && *x == *y;
+  };
+  return std::equal(some.begin(), some.end(), others.begin(), others.end(), same);
+}
+
 bool is_true(const StatedValue& value) {
   constexpr std::string_view kYes[] = {"true", "1", "yes", "on"};  // the last two are YAML's, too
   return !value.values.empty() &&

@@ -163,7 +163,8 @@ Result<StatedKeys> keys_of_overrides(const LaunchSource& source, std::string_vie
 namespace {
 
 /// Adds what the file of ms-swift's `--config FILE` states. Which of the two counts has changed between its releases.
-std::optional<Errors> add_config(const LaunchSource& source, StatedKeys& keys) {
+std::optional<Errors> add_config(const LaunchSource& source, StatedKeys& keys,
+                                 const std::function<bool(std::string_view)>& reads) {
   const auto named = keys.find("config");
   if (named == keys.end() || named->second.values.size() != 1) return std::nullopt;
   const StatedValue config = named->second;
@@ -174,7 +175,8 @@ std::optional<Errors> add_config(const LaunchSource& source, StatedKeys& keys) {
   if (!own) return own.error();
   keys.erase("config");
   for (const auto& [key, value] : *own)
-    if (const auto [at, added] = keys.emplace(key, value); !added && at->second.values != value.values)
+    if (const auto [at, added] = keys.emplace(key, value);
+        !added && (!reads || reads(key)) && !say_the_same(at->second.values, value.values))
       return Errors{differs_from_config(at->second.where, key, value.where)};
   return std::nullopt;
 }
@@ -188,7 +190,8 @@ Error differs_from_config(const std::string& where, const std::string& key, cons
           {"state it once"}};
 }
 
-Result<StatedKeys> keys_of_flags(const LaunchSource& source, std::string_view program) {
+Result<StatedKeys> keys_of_flags(const LaunchSource& source, std::string_view program,
+                                 const std::function<bool(std::string_view)>& reads) {
   OneOfThem trainings{source};
   for (const ShellCommand& command : follow_script(source).commands) {
     StatedKeys keys;
@@ -221,7 +224,7 @@ Result<StatedKeys> keys_of_flags(const LaunchSource& source, std::string_view pr
       if (value.values.empty()) value.values.emplace_back("true");
       keys[key] = std::move(value);
     }
-    if (std::optional<Errors> errors = program == "megatron" ? add_config(source, keys) : std::nullopt)
+    if (std::optional<Errors> errors = program == "megatron" ? add_config(source, keys, reads) : std::nullopt)
       return tl::unexpected(std::move(*errors));
     trainings.add(std::move(keys));
   }

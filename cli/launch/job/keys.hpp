@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +30,10 @@ inline constexpr std::string_view kMissingBase = "defaults";
 /// Says of such a file that what it states is not known.
 void tell_missing_base(const StatedKeys& keys, LaunchJob& job);
 [[nodiscard]] Result<StatedKeys> keys_of_overrides(const LaunchSource& source, std::string_view program);
-[[nodiscard]] Result<StatedKeys> keys_of_flags(const LaunchSource& source, std::string_view program);
+/// `reads`: whether the reader of the job asks for a key. One that it asks for, and that a `megatron` command and its
+/// `--config` file state differently, is a mistake; of others the command's value is kept.
+[[nodiscard]] Result<StatedKeys> keys_of_flags(const LaunchSource& source, std::string_view program,
+                                               const std::function<bool(std::string_view)>& reads = {});
 /// A file of arguments that a command names at `where`, and that is not beside the script.
 [[nodiscard]] Error missing_arguments(const std::string& where, const std::string& name);
 /// A word of an ms-swift command that its `--config` file, at `there`, states otherwise.
@@ -46,6 +51,8 @@ void interpolate(StatedKeys& keys);
 /// A script starts trainings that differ, so that no one of them is its job.
 [[nodiscard]] Error several_trainings(const std::string& path, const std::string& where);
 
+/// Whether values say the same in other letters: `True` and `true` and `1`, `1e-5` and `0.00001`.
+[[nodiscard]] bool say_the_same(std::span<const std::string> some, std::span<const std::string> others);
 /// Whether a value is one of YAML's and hydra's words for yes.
 [[nodiscard]] bool is_true(const StatedValue& value);
 /// Whether a value is one of the words for no, or for nothing at all.

@@ -115,6 +115,7 @@ std::vector<ShellWord> listed_words(const std::string& text) {
     const std::size_t first = row.find_first_not_of(' ');
     if (first == std::string_view::npos) continue;
     row.remove_prefix(first);
+    if (row.starts_with('#')) continue;
     if (row.starts_with("args:")) {
       inside = true;
       row.remove_prefix(5);
@@ -131,6 +132,7 @@ std::vector<ShellWord> listed_words(const std::string& text) {
     };
     for (std::size_t i = 0; i < row.size(); ++i) {
       const char c = row[i];
+      if (c == '#' && quote == 0 && !started) break;  // a comment
       if (quote != 0 && c == '\\' && quote == '"' && i + 1 < row.size())
         word.push_back(row[++i]);
       else if (quote != 0 && c == quote)

@@ -155,7 +155,7 @@ int yaml_number(const std::string& text, std::string_view key) {
   return 0;
 }
 
-/// A YAML file without its comments: an example in one (`# accelerators: A100:8`) states nothing.
+/// A file without its comments: an example in one (`# accelerators: A100:8`) states nothing.
 std::string without_comments(const std::string& text) {
   std::string out;
   for (const std::string_view line : split(text, "\n")) {
@@ -177,6 +177,15 @@ void from_skypilot(const std::string& text, const std::string& path, LaunchFacts
   if (value.empty() || value.find_first_of("{[,") != std::string::npos) return;  // a choice of several
   if (value.find(':') == std::string::npos) value += ":1";
   gpus_of(value, path, facts);
+}
+
+/// Whether a file is a task of dstack's, whoever reads its commands.
+bool is_dstack_task(std::string_view text) {
+  const auto states = [&](std::string_view line) {
+    const std::size_t at = text.find(line);
+    return at != std::string_view::npos && (at == 0 || text[at - 1] == '\n');
+  };
+  return states("type: task") && states("commands:");
 }
 
 /// dstack: `gpu: H100:8`, `A100:80GB:4`, `24GB`, which is one of any kind; a range of numbers is not known.
@@ -217,17 +226,16 @@ void from_image(const LaunchSource& source, LaunchFacts& facts) {
 }
 
 /// Lines `host slots=8`.
-void from_hostfile(const LaunchSource& source, LaunchFacts& facts) {
+void from_hostfile(const std::string& text, const std::string& path, LaunchFacts& facts) {
   std::size_t hosts = 0;
-  for (std::size_t at = source.text.find(" slots="); at != std::string::npos;
-       at = source.text.find(" slots=", at + 1)) {
-    const std::size_t end = source.text.find_first_not_of("0123456789", at + 7);
+  for (std::size_t at = text.find(" slots="); at != std::string::npos; at = text.find(" slots=", at + 1)) {
+    const std::size_t end = text.find_first_not_of("0123456789", at + 7);
     facts.gpus_per_node =
-        count_of(std::string_view(source.text).substr(at + 7, end == std::string::npos ? end : end - at - 7));
+        count_of(std::string_view(text).substr(at + 7, end == std::string::npos ? end : end - at - 7));
     ++hosts;
   }
   facts.nodes = static_cast<int>(hosts);
-  facts.gpus_where = source.path;
+  facts.gpus_where = path;
   facts.one_node.clear();
 }
 
@@ -236,8 +244,7 @@ void from_hostfile(const LaunchSource& source, LaunchFacts& facts) {
 LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
   LaunchFacts facts;
   for (const LaunchSource& source : files) {
-    const std::string& written = file_text(source);
-    const std::string text = source.manifest.empty() ? written : without_comments(written);
+    const std::string text = without_comments(file_text(source));
     from_image(source, facts);
     if (text.find("kind: TrainJob") != std::string::npos) {
       facts.nodes = yaml_number(text, "numNodes"), facts.gpus_per_node = yaml_number(text, "numProcPerNode");
@@ -246,14 +253,14 @@ LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
       facts.nodes = std::max(1, yaml_number(text, "num_nodes"));
       from_skypilot(text, source.path, facts);
       facts.gpus_where = source.path;
-    } else if (!source.manifest.empty() && text.find("type: task") != std::string::npos) {
+    } else if (is_dstack_task(text)) {
       facts.nodes = std::max(1, yaml_number(text, "nodes"));
       from_dstack(text, source.path, facts);
       facts.gpus_where = source.path;
-    } else if (text.find(" slots=") != std::string::npos && !text.starts_with("#!")) {
-      from_hostfile(source, facts);
+    } else if (text.find(" slots=") != std::string::npos && !source.text.starts_with("#!")) {
+      from_hostfile(text, source.path, facts);
     } else if (is_shell(source) || text.find("torchrun") != std::string::npos ||
-               text.find("#SBATCH") != std::string::npos) {
+               source.text.find("#SBATCH") != std::string::npos) {
       const Script& script = follow_script(source);
       for (const ShellDirective& row : script.sbatch)
         from_slurm(row.name, row.value, fmt::format("{}:{}", source.path, row.line), facts);

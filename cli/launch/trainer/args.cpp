@@ -290,6 +290,25 @@ bool is_misspelt_type(std::string_view word) {
   return !word.empty() && std::find(std::begin(kTypes), std::end(kTypes), word) == std::end(kTypes);
 }
 
+/// Refuses weights of 64 bits, which PyTorch has and nothing here counts, whatever they are multiplied in. Whether a
+/// key states them.
+bool refuses_double(JobBuilder& builder) {
+  for (const std::string_view key : {"args.torch_dtype", "args.dtype", "args.swift_dtype"}) {
+    const Setting* const stated = builder.settings.find(key);
+    std::string word = stated == nullptr || stated->list ? "" : lowered(stated->value);
+    if (word.starts_with("torch.")) word.erase(0, 6);
+    if (word != "double" && word != "float64" && word != "fp64") continue;
+    builder.errors.push_back(
+        {"wrong_value",
+         fmt::format("{}: `{}` is `{}`, a type of 64 bits, which plan does not count", stated->where(),
+                     key == "args.swift_dtype" ? "torch_dtype" : shown_key(key), stated->value),
+         {},
+         {"write bfloat16, float16 or float32"}});
+    return true;
+  }
+  return false;
+}
+
 /// The format in which weights are loaded, where nothing says in which they are multiplied.
 bool precision_of_weights(JobBuilder& builder) {
   Settings& settings = builder.settings;
@@ -302,6 +321,7 @@ bool precision_of_weights(JobBuilder& builder) {
     if (pure && !bf16) continue;  // torchtune's own words, below
     if (word.find('$') != std::string::npos || (key == "args.torch_dtype" && is_misspelt_type(word)))
       return settings.refuse(*settings.get(key), "bfloat16, float16, float32 or auto"), true;
+    if (is_misspelt_type(word)) builder.unused(key, "no type of PyTorch's that plan knows: it is not counted");
     if (word == "auto") builder.unused(key, "weights and states in the format of the checkpoint are counted in fp32");
     if (!bf16 && !fp16) continue;
     if (pure)
@@ -323,6 +343,7 @@ void read_precision(JobBuilder& builder, bool deepspeed) {
   Settings& settings = builder.settings;
   (void)settings.get("args.mixed_precision");  // the launcher's, over which the Trainer's own arguments count
   bool open = false;
+  if (refuses_double(builder)) return;
   if (precision_of_switches(builder, open) || precision_of_word(builder) || precision_of_autocast(builder) ||
       precision_of_weights(builder))
     return;

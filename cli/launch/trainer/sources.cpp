@@ -298,6 +298,8 @@ void set_fsdp(Settings& all, std::string_view key, const Setting& from) {
   set(all, fmt::format("acc.fsdp_config.{}{}", key.starts_with("fsdp_") ? "" : "fsdp_", key), from);
 }
 
+std::string key_of_swift(std::string_view flag) { return renamed(kSwift, flag); }
+
 std::string renamed(std::span<const Renamed> table, std::string_view key) {
   for (const Renamed& row : table)
     if (row.from == key) return std::string(row.to);

@@ -60,8 +60,15 @@ inline constexpr std::string_view kMissingArguments = "arguments.missing_file", 
 void take_argument_file(const LaunchSource& source, const ShellCommand& command, Settings& flags, Settings& all);
 /// `swift sft x.yaml`: the flags of ms-swift as keys of a file; flags behind it go before them.
 void take_swift_file(const LaunchSource& source, const ShellCommand& command, Settings& flags, Settings& all);
+/// How settings begin that say where a command and its `--config` file state a key differently, which is a mistake once
+/// something has asked for it: the key follows.
+inline constexpr std::string_view kOfConfig = "config differs: ";
+/// The key that a flag of ms-swift's is read as.
+[[nodiscard]] std::string key_of_swift(std::string_view flag);
 /// `swift sft --config x.yaml`: the same, where the command states nothing else.
 void take_swift_config(const LaunchSource& source, Settings& flags, Settings& all);
+/// Refuses what such settings say of keys that bear on the job: once everything else is read.
+void refuse_other_config(JobBuilder& builder);
 /// `--accelerator_config '{"split_batches": true}'`: an object in one word, which a file states as a section. Whether
 /// the setting was one.
 [[nodiscard]] bool take_object(const Setting& setting, Settings& all);

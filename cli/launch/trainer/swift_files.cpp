@@ -2,7 +2,11 @@
 // tests/launch/swift_files_test.cpp.
 #include <fmt/core.h>
 
+#include <map>
+
 #include "cli/launch/job/keys.hpp"
+#include "cli/launch/job/weighty_names.hpp"
+#include "cli/launch/trainer/hugging_face.hpp"
 #include "cli/launch/trainer/sources.hpp"
 #include "formulas/keep_errors.hpp"
 
@@ -37,12 +41,28 @@ void take_swift_config(const LaunchSource& source, Settings& flags, Settings& al
   if (named == nullptr) return;
   const std::optional<Settings> keys = keys_of(source, named->value, named->where(), all);
   if (!keys) return;
+  const auto words = [](const Setting& setting) {
+    return setting.items.empty() ? std::vector<std::string>{setting.value} : setting.items;
+  };
+  std::map<std::string, Setting, std::less<>> own;  // `tuner_type` and `train_type` are one
+  for (const Setting& flag : flags.all()) own[key_of_swift(flag.key)] = flag;
   for (const Setting& setting : keys->all()) {
-    const Setting* const stated = flags.find(setting.key);
-    if (stated == nullptr)
+    const auto stated = own.find(key_of_swift(setting.key));
+    if (stated == own.end())
       flags.add(setting);
-    else if (stated->value != setting.value || stated->items != setting.items)
-      all.errors().push_back(differs_from_config(stated->where(), setting.key, setting.where()));
+    else if (!say_the_same(words(stated->second), words(setting)))
+      set(all, std::string(kOfConfig) + setting.key, setting.where(), stated->second);
+  }
+}
+
+void refuse_other_config(JobBuilder& builder) {
+  for (const Setting& setting : builder.settings.all()) {
+    if (!setting.key.starts_with(kOfConfig)) continue;
+    const std::string flag = setting.key.substr(kOfConfig.size()), key = key_of_swift(flag);
+    const Setting* const counted = builder.settings.find(key);  // none: it was taken as another tool's key
+    // DeepSpeed's file is opened while the command is taken.
+    if (counted == nullptr || builder.settings.asked(*counted) || flag.starts_with("deepspeed") || sounds_weighty(flag))
+      builder.errors.push_back(differs_from_config(setting.where(), flag, setting.value));
   }
 }
 

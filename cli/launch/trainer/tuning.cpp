@@ -387,6 +387,7 @@ void name_unread(JobBuilder& builder) {
       unread.add(shown_key(key), setting.where());
   }
   unread.tell(builder.job.unused, "these arguments");
+  refuse_other_config(builder);
 }
 
 }  // namespace plan::hugging_face
