@@ -134,6 +134,9 @@ TEST_CASE("uneven routing slows what experts do, and is refused where there are 
   CHECK(uneven.training.stack.routing_imbalance == 1.5);
   CHECK(input(uneven, "imbalance")->value == "1.5");
   for (const char* bad : {"0.9", "0", "-1", "2000", "even"}) CHECK_FALSE(with(routed, bad).has_value());
+  for (const auto& [share, factor] : {std::pair{"30%", "1.3"}, {"5 %", "1.05"}})
+    CHECK(with(routed, share).error().front().help.front().find(std::string("--imbalance ") + factor + "`") !=
+          std::string::npos);
   const std::vector<std::string> dense = {"--model", "8b", "--gpus", "64"};
   CHECK(with(dense, "1").has_value());
   CHECK(with(dense, "1.2").error().front().code == "conflicting_flags");

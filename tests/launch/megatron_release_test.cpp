@@ -76,6 +76,8 @@ TEST_CASE("a release is named in several ways, and one that is not known is refu
   CHECK(read_megatron_release("0.16") == 16);
   CHECK(read_megatron_release("0.16.1") == 16);
   CHECK(read_megatron_release("core_v0.13.0") == 13);
+  CHECK(read_megatron_release("core_r0.14.0") == 14);
+  CHECK_FALSE(read_megatron_release("r0.14.0").has_value());
   CHECK(read_megatron_release("v0.12") == 12);
   CHECK(read_megatron_release("") == kNewestMegatron);
   for (const char* wrong : {"0.11", "0.99", "1.0", "latest", "0.", "16", "0.16x", "0.1 6"}) {

@@ -120,8 +120,9 @@ bool is_patch(std::string_view text) {
 Result<int> read_megatron_release(std::string_view word) {
   if (word.empty()) return kNewestMegatron;
   std::string_view rest = word;
-  if (rest.starts_with("core_")) rest.remove_prefix(5);
-  if (rest.starts_with("v")) rest.remove_prefix(1);
+  const bool name = rest.starts_with("core_");  // of a tag, core_v0.14.0, or a branch, core_r0.14.0
+  if (name) rest.remove_prefix(5);
+  if (rest.starts_with("v") || (name && rest.starts_with("r"))) rest.remove_prefix(1);
   int minor = 0;
   const bool zero = rest.starts_with("0.");
   if (zero) rest.remove_prefix(2);
