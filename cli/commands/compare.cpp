@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <utility>
 
@@ -28,6 +29,13 @@ bool is_file(const std::string& word) {
   return std::filesystem::is_regular_file(word, ignored);
 }
 
+/// Is it written as the name of a file? No word of a layout has a folder or an ending of letters.
+bool names_file(const std::string& word) {
+  const std::string ending = std::filesystem::path(word).extension();
+  return word.find('/') != std::string::npos ||
+         (ending.size() > 1 && std::isalpha(static_cast<unsigned char>(ending[1])));
+}
+
 /// A plan that `plan --json` wrote: JSON that names a schema.
 bool is_earlier_plan(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
@@ -48,6 +56,11 @@ Result<ComparedPlan> read_side(const std::string& word, const Args& args, const 
     }
     asked.from = {word};
   } else if (word != kBest) {
+    if (names_file(word))
+      return fail(Error{"no_such_file",
+                        fmt::format("no file `{}`", yaml::printable(word)),
+                        {},
+                        {"name a plan's JSON, a launch file, a layout such as `tp8,pp4`, or `best`"}});
     const Result<Fixed> layout = read_layout(word);
     if (!layout) {
       Errors errors = layout.error();

@@ -271,3 +271,13 @@ TEST_CASE("a launch script beside the best layout, and estimated: the same job")
   CHECK(other["a"]["best"]["layout"]["tp"] == 4);
   CHECK(other["b"]["best"] == author["best"]);
 }
+
+TEST_CASE("a file that is not there is no layout to compare") {
+  const Folder folder;
+  for (const char* side : {"mine.json", "runs/mine", "./mine.sbatch"}) {
+    const Ran ran = run({"compare", side, "best", "--model", "8b", "--gpus", "8"});
+    CHECK(ran.status == 2);
+    CHECK(ran.err.starts_with(std::string("error: no file `") + side + "`"));
+  }
+  CHECK(run({"compare", "tpp2", "best", "--model", "8b", "--gpus", "8"}).err.starts_with("error: unknown axis"));
+}
