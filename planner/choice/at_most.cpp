@@ -55,11 +55,6 @@ bool unusual(const RunnableSearch& found, const Problem& asked) {
          short_of_memory(found) || (fills_memory(found) && !divides_well(asked, found.problem.gpus));
 }
 
-/// Does it leave something to hosts of which nobody states what they have?
-bool leaves_to_unknown(const RunnableSearch& found) {
-  return leaves_to_host(found) && found.problem.cluster.host_memory.value == 0;
-}
-
 /// Does anything fit the GPUs for certain that some framework runs and that leaves nothing to the host?
 bool anything_on_gpus(const Problem& problem, Searches& searches) {
   const Extent any{.best_alone = true, .certain = true, .if_any = true};
@@ -112,7 +107,7 @@ class FewerGpus {
     // GPUs are left idle for what starts for certain, or where there is no other answer.
     const bool readier = now > before && (now == Ready::Yes || before == Ready::Nothing);
     const bool faster = now == before && now != Ready::Nothing && fastest_step(other.search) < slowest(gpus, before) &&
-                        (leaves_to_host(best_.search) || !leaves_to_unknown(other.search));
+                        worth_its_hosts(other.search);
     if (readier || faster) best_ = std::move(other);
     return readier || faster;
   }
@@ -127,6 +122,12 @@ class FewerGpus {
   Seconds slowest(int gpus, Ready before) const {
     if (before == Ready::Nothing) return Seconds::infinity();
     return fastest_step(best_.search) / (gpus > best_.search.problem.gpus ? 1 : 1 + kPriceOfPlainness);
+  }
+
+  /// Is it so much faster than what leaves nothing to the hosts, if that is what there was?
+  bool worth_its_hosts(const RunnableSearch& other) const {
+    return !leaves_to_host(other) || leaves_to_host(best_.search) ||
+           worth_the_host(problem_) * fastest_step(other) <= fastest_step(best_.search);
   }
 
   Found find(int gpus, Ready before) {

