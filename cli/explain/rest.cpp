@@ -149,12 +149,11 @@ Explanation longest_step(const Plan& plan) {
   const std::vector<int>& content_of = evaluator.stages().content_of;
   const auto first = std::find(content_of.begin(), content_of.end(), sharding.stepped) - content_of.begin();
   const bool host = plan.problem.training.offload.optimizer > 0;
-  Explanation out =
-      explained(host ? "seconds to read and write gradients and states, those of the host with its step"
-                     : "seconds to read and write gradients and states",
-                sharding.exposed.optimizer, "s",
-                host ? "bytes of Adam in fp32; plan formula memory-bound-time, host-step-time and offload-time"
-                     : "bytes of Adam in fp32; plan formula memory-bound-time");
+  Explanation out = explained(
+      fmt::format("seconds to read and write gradients and states{}", host ? ", those of the host with its step" : ""),
+      sharding.exposed.optimizer, "s",
+      fmt::format("bytes of Adam in fp32; plan formula memory-bound-time{}",
+                  host ? ", host-step-time and offload-time" : ""));
   const StageRank rank = stage_rank(plan, static_cast<int>(first));
   for (const char* name : {"P", "P_e"})
     if (Explanation part = explain_trained(plan, rank, name, name[1] != 0); part.value > 0)

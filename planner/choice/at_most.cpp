@@ -227,9 +227,8 @@ RunnableSearch find_from(const Problem& problem, std::optional<Found> first, std
   const int used = fewer.best().problem.gpus;
   if (ready(fewer.best()) == Ready::Nothing) return all;
   if (used == problem.gpus) return first->whole ? std::move(first->search) : find_runnable(problem, {}, searches);
-  if (RunnableSearch hosted = find_hosted(problem, all, fewer.best(), searches);
-      !hosted.result.ranking.best().empty() && ready(hosted) == Ready::Yes)
-    return hosted;
+  RunnableSearch hosted = find_hosted(problem, all, fewer.best(), searches);
+  if (ready(hosted) == Ready::Yes) return hosted;
   // Who asks for the number that is used gets the same answer: it may be bettered by a smaller one as this was.
   return on_fewer(find_from(on(problem, used), fewer.take(), fewer.tried(), searches), all);
 }

@@ -12,6 +12,17 @@
 #include "presets/yaml.hpp"
 
 namespace plan {
+namespace {
+
+constexpr std::string_view kYesWords[] = {"true", "1", "yes", "on"};  // the last two are YAML's, too
+constexpr std::string_view kNoWords[] = {"false", "0", "no", "off"};
+constexpr std::string_view kNothingWords[] = {"null", "none", "~", ""};
+
+bool is_among(std::span<const std::string_view> words, const std::string& text) {
+  return std::find(words.begin(), words.end(), lowered(text)) != words.end();
+}
+
+}  // namespace
 
 std::string with_dashes(std::string_view key) {
   std::string flag(key);
@@ -27,31 +38,21 @@ std::string with_underscores(std::string_view flag) {
 
 bool say_the_same(std::span<const std::string> some, std::span<const std::string> others) {
   const auto same = [](const std::string& one, const std::string& other) {
-    const std::string a = lowered(one), b = lowered(other);
-    if (a == b) return true;
-    const StatedValue left{{a}, {}}, right{{b}, {}};
-    if (is_true(left) && is_true(right)) return true;
-    constexpr std::string_view kNo[] = {"false", "0", "no", "off"};  // not `none`, which is no number either
-    const auto denies = [&](const std::string& word) {
-      return std::find(std::begin(kNo), std::end(kNo), word) != std::end(kNo);
+    const auto both = [&](std::span<const std::string_view> words) {
+      return is_among(words, one) && is_among(words, other);
     };
-    if (denies(a) && denies(b)) return true;
-    const std::optional<double> x = as_number<double>(a), y = as_number<double>(b);
+    if (lowered(one) == lowered(other) || both(kYesWords) || both(kNoWords)) return true;
+    const std::optional<double> x = as_number<double>(lowered(one)), y = as_number<double>(lowered(other));
     return x && y && *x == *y;
   };
   return std::equal(some.begin(), some.end(), others.begin(), others.end(), same);
 }
 
-bool is_true(const StatedValue& value) {
-  constexpr std::string_view kYes[] = {"true", "1", "yes", "on"};  // the last two are YAML's, too
-  return !value.values.empty() &&
-         std::find(std::begin(kYes), std::end(kYes), lowered(value.values[0])) != std::end(kYes);
-}
+bool is_true(const StatedValue& value) { return !value.values.empty() && is_among(kYesWords, value.values[0]); }
 
 bool is_false(const StatedValue& value) {
-  constexpr std::string_view kNo[] = {"false", "0", "no", "off", "null", "none", "~", ""};
-  return value.values.size() <= 1 &&
-         (value.values.empty() || std::find(std::begin(kNo), std::end(kNo), lowered(value.values[0])) != std::end(kNo));
+  if (value.values.empty()) return true;
+  return value.values.size() == 1 && (is_among(kNoWords, value.values[0]) || is_among(kNothingWords, value.values[0]));
 }
 
 StatedKeys without_nulls(StatedKeys keys) {

@@ -290,13 +290,19 @@ bool is_misspelt_type(std::string_view word) {
   return !word.empty() && std::find(std::begin(kTypes), std::end(kTypes), word) == std::end(kTypes);
 }
 
+/// A type's name as PyTorch prints it or not: `torch.float16`, `Float16`.
+std::string type_word(std::string_view text) {
+  std::string word = lowered(std::string(text));
+  if (word.starts_with("torch.")) word.erase(0, 6);
+  return word;
+}
+
 /// Refuses weights of 64 bits, which PyTorch has and nothing here counts, whatever they are multiplied in. Whether a
 /// key states them.
 bool refuses_double(JobBuilder& builder) {
   for (const std::string_view key : {"args.torch_dtype", "args.dtype", "args.swift_dtype"}) {
     const Setting* const stated = builder.settings.find(key);
-    std::string word = stated == nullptr || stated->list ? "" : lowered(stated->value);
-    if (word.starts_with("torch.")) word.erase(0, 6);
+    const std::string word = stated == nullptr || stated->list ? "" : type_word(stated->value);
     if (word != "double" && word != "float64" && word != "fp64") continue;
     builder.errors.push_back(
         {"wrong_value",
@@ -314,8 +320,7 @@ bool precision_of_weights(JobBuilder& builder) {
   Settings& settings = builder.settings;
   const bool pure = tool_of(settings).pure;
   for (const std::string_view key : {"args.torch_dtype", "args.dtype"}) {
-    std::string word = lowered(settings.text(key).value_or(""));
-    if (word.starts_with("torch.")) word.erase(0, 6);
+    const std::string word = type_word(settings.text(key).value_or(""));
     const bool bf16 = word == "bfloat16" || word == "bf16",
                fp16 = word == "float16" || word == "fp16" || word == "half";
     if (pure && !bf16) continue;  // torchtune's own words, below
