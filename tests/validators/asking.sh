@@ -2,7 +2,7 @@
 # $samples and $seed, sets $failed.
 
 emit() {  # FORMAT FRAMEWORK [LAUNCHER [RELEASE]]: chance's plans, and the best of a few models, as far as any runs
-  local into=$work/$1${3:+-$3}${4:+-$4} row model gpus depth folder layout
+  local into=$work/$1${3:+-$3}${4:+-$4} row model gpus depth folder chosen
   local flags=(${4:+--megatron-version "$4"})
   build/tests/frameworks/emit_samples "$1" "$samples" "$seed" "$into" ${3:+"$3"} ${4:+"$4"} || exit 2
   for row in 8b:8:32 8b:64:32 70b:64:80 70b:512:80 405b:512:126 ${BEST:-}; do
@@ -20,11 +20,17 @@ emit() {  # FORMAT FRAMEWORK [LAUNCHER [RELEASE]]: chance's plans, and the best 
       rm -rf "$folder"
       continue
     }
-    # Where the tool has no key for the best layout it is the next best that was written.
-    layout=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["layout"])' < "$work/emitted.json")
-    build/plan estimate --model "$model" --gpus "$gpus" --framework "$2" "${flags[@]}" --layout "$layout" --json \
-      > "$work/plan.json" &&
-      python3 $here/from_plan.py "$work/plan.json" "$depth" "$folder/expect.json" || failed=1
+    # Where the tool has no key for the best layout it is the next best that was written. What the search left to the
+    # host is no part of a layout: it is among the switches.
+    mapfile -t chosen < <(python3 -c 'import json, shlex, sys
+written = json.load(sys.stdin)
+print("--layout", written["layout"], *[word for flag in written.get("switches", []) for word in shlex.split(flag)], sep="\n")' \
+      < "$work/emitted.json")
+    build/plan estimate --model "$model" --gpus "$gpus" --framework "$2" "${flags[@]}" "${chosen[@]}" --json \
+      > "$work/plan.json" && python3 $here/from_plan.py "$work/plan.json" "$depth" "$folder/expect.json" || {
+      echo "$1: $model on $gpus GPUs: the estimate of what was written says no: ${chosen[*]}"
+      failed=1
+    }
   done
   mkdir -p "$into-best"
 }
