@@ -15,6 +15,7 @@ import time
 
 IDLE = 60  # seconds on the clock for which a program of tests may wait for something without running
 SLOW = 1.0  # seconds of a case, from which on it waits until every quicker one has passed
+GIVEN_UP = False  # what becomes of a change that was not noticed in the seconds that it has, in place of the test's name
 MEMORY = 4 << 30  # bytes of a process of tests
 
 
@@ -105,12 +106,25 @@ class Tests:
         names = self.times if "" in met else met & self.times.keys()
         return sorted((name for name in names if (self.times[name] > SLOW) == (kind == "slow")), key=self.times.get)
 
+    def affordable(self, mutant, kind):
+        """Those of these cases that a change has seconds left for. Slow ones get half of them, for quick ones of another
+        program follow."""
+        names, ends = self.cases(mutant, kind), 0.0
+        left = mutant.left / 2 if kind == "slow" else mutant.left
+        for count, name in enumerate(names):
+            ends += self.times[name]
+            if ends > left:
+                mutant.skipped = True
+                return names[:count]
+        return names
+
     def notice(self, mutant, kind):
         """Whether one of these cases fails under a change, twice: what fails once may be the machine's doing. None where
         time is up first."""
-        names, size = self.cases(mutant, kind), 1 if kind == "slow" else 12
+        names, size = self.affordable(mutant, kind), 1 if kind == "slow" else 12
         while names:
             some, names, size = names[:size], names[size:], 2 * size
+            mutant.left -= sum(map(self.times.get, some))
             words = ["--abort-after=1", "--no-breaks=true"] + case_words(some)
             limit = int(4 * sum(map(self.times.get, some)) + 10)
             if all(self.run(words, {"PLAN_MUTANT": str(mutant.id)}, limit)[0] != 0 for _ in range(2)):
@@ -122,8 +136,10 @@ class Trial:
     """Tries changes on programs of tests, some at a time. A program runs with nothing switched on when a change first
     wants it: what the small ones notice, the large ones need not be asked."""
 
-    def __init__(self, tests, changes, stages, in_time, tell):
+    def __init__(self, tests, changes, stages, in_time, tell, seconds_each=math.inf):
         self.tests, self.in_time, self.tell = tests, in_time, tell
+        for mutant in changes:
+            mutant.left, mutant.skipped = seconds_each, False  # of cases that may still run; whether some did not
         self.open = [(0, mutant, stages(mutant)) for mutant in changes]  # with the number of stages that are behind it
         self.unseen, self.seen = {name for _, _, steps in self.open for name, _ in steps}, set()
         self.running, self.fault, self.lock = 0, None, threading.Condition()
@@ -164,7 +180,7 @@ class Trial:
                     if noticed is None:
                         self.open.append(item)
                     elif noticed or behind + 1 == len(steps):
-                        self.tell(mutant, name if noticed else None)
+                        self.tell(mutant, name if noticed else GIVEN_UP if mutant.skipped else None)
                     else:
                         self.open.append((behind + 1, mutant, steps))
             with self.lock:

@@ -6,9 +6,11 @@ that hold them, each behind a switch, and compiles and links those with what a b
 else. The tests then run once with nothing switched on, and note which case comes by which change; then every change is
 switched on in turn, and the cases that come by it run, quick ones first, those of its folder before those of the
 folders above, until one fails. A change that some test notices is killed; one that none notices, or comes by, survives
-and is printed with its place. The score is killed / (killed + survived).
+and is printed with its place. The score is killed / tried. With --seconds-each a change that is not noticed by cases of
+so many seconds is given up, is printed too, and counts as one that survived: the score is then a lower bound.
 
   tests/tools/mutate.py --count 200                    200 changes, at most 3 a file
+  tests/tools/mutate.py --count 200 --seconds-each 60  a lower bound, in an hour or two
   tests/tools/mutate.py --minutes 10                   a sample, as CI takes it
   tests/tools/mutate.py --folder formulas --seed 7     one folder
   tests/tools/mutate.py --replay formulas/gemm.cpp:46  every change of one line
@@ -24,6 +26,7 @@ import concurrent.futures
 import hashlib
 import itertools
 import json
+import math
 import os
 import re
 import shlex
@@ -33,7 +36,7 @@ import sys
 import time
 
 import mutants
-from mutant_tests import Tests, Trial
+from mutant_tests import GIVEN_UP, Tests, Trial
 from mutants import FOLDERS
 
 # Tests that see a folder, its own first, by ctest's names.
@@ -56,6 +59,13 @@ def done(words, folder):
     return run.returncode == 0, run.stdout
 
 
+def files_of(words):
+    """The sources that a command compiles: one, or the dozen that a file of CMake's includes (plan_together)."""
+    if not words or "/Unity/unity_" not in words[-1]:
+        return words[-1:]
+    return re.findall(r'^#include "(.*)"$', open(words[-1]).read(), re.M)
+
+
 class Build:
     """What a build folder of the tree holds, and beside it, in `scratch`, the files that are changed, their objects, and
     the programs linked from both."""
@@ -66,13 +76,10 @@ class Build:
     def prepare(self, tests):
         """Brings the build folder up to date, and compiles what is the same in every round."""
         cache = os.path.join(self.folder, "CMakeCache.txt")
-        if not os.path.exists(cache):  # quick to compile, as what is changed is
+        if not os.path.exists(cache):  # tests run for much longer than it takes to compile
             options = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
-            subprocess.run(["cmake", "-S", self.source, "-B", self.folder, "-G", "Ninja", "-DPLAN_TOGETHER=OFF",
-                            "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0", "-DPLAN_HOT=-O1"] + options,
-                           check=True, stdout=subprocess.DEVNULL)
-        if re.search(r"^PLAN_TOGETHER:\w+=(ON|TRUE|YES|1)$", open(cache).read(), re.M):
-            sys.exit(f"mutate.py: {self.folder} compiles a dozen files at once: name one with -DPLAN_TOGETHER=OFF")
+            subprocess.run(["cmake", "-S", self.source, "-B", self.folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
+                            "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g0"] + options, check=True, stdout=subprocess.DEVNULL)
         self.targets = ["plan"] + ["test_" + test for test in tests]
         good, output = done(["cmake", "--build", self.folder, "--target"] + self.targets, self.source)
         if not good:
@@ -86,8 +93,8 @@ class Build:
         for entry in database:
             words = cached + shlex.split(entry["command"])
             self.compiled[words[words.index("-o") + 1]] = words
-        self.objects = {os.path.realpath(words[-1]): name for name, words in self.compiled.items()
-                        if "/CMakeFiles/plan" in name and not name.startswith("tests/")}
+        self.objects = {os.path.realpath(path): name for name, words in self.compiled.items()
+                        if "/CMakeFiles/plan" in name and not name.startswith("tests/") for path in files_of(words)}
         for name in ("sources", "objects", "programs"):
             shutil.rmtree(os.path.join(self.scratch, name), ignore_errors=True)
             os.makedirs(os.path.join(self.scratch, name))
@@ -99,7 +106,8 @@ class Build:
         self.starting = {}
         for name in set(re.findall(r"\S+\.o\b", " ".join(self.links.values()))):
             words = self.compiled.get(name, [])
-            if any(word.startswith("-DPLAN_BINARY=") for word in words) and "PLAN_BINARY" in open(words[-1]).read():
+            if any(word.startswith("-DPLAN_BINARY=") for word in words) and any(
+                    "PLAN_BINARY" in open(path).read() for path in files_of(words)):
                 self.starting[name] = self.object(name)
                 words = [f'-DPLAN_BINARY="{self.program("plan")}"' if word.startswith("-DPLAN_BINARY=") else word
                          for word in words]
@@ -121,8 +129,7 @@ class Build:
         """Whether a file compiles by the command of another; `to` names the object, or is None."""
         words = words[:words.index("-o")] + words[words.index("-o") + 2:-2]  # ends with -c and the file
         ending = ["-o", to, "-c", path] if to else ["-fsyntax-only", path]
-        hot = ["-O1"] if re.search(r"/sources/(formulas|planner)\+", path) else []  # where searches spend their time
-        return done(words + self.flags.split() + hot + ["-w", "-include", os.path.join(TOOLS, "mutants.hpp")] + ending,
+        return done(words + self.flags.split() + ["-w", "-include", os.path.join(TOOLS, "mutants.hpp")] + ending,
                     self.folder)[0]
 
     def object_of(self, path):
@@ -175,43 +182,65 @@ class Rounds:
         os.remove(there)
         return good
 
+    def text(self, path):
+        return open(os.path.join(self.build.source, path)).read()
+
+    def source_of(self, words, texts):
+        """The path of what a command compiles, with these texts in place of files of the tree."""
+        paths = {os.path.join(self.build.source, path): self.write(path, text) for path, text in texts.items()}
+        if len(files_of(words)) == 1:
+            return next(iter(paths.values()))
+        together = open(words[-1]).read()
+        for path, instead in paths.items():
+            together = together.replace(f'"{path}"', f'"{instead}"')
+        return self.write(os.path.basename(words[-1]), together)
+
+    def sifted(self, words, path, changes):
+        """Takes out of the changes of a file what does not compile, and what cannot be switched."""
+        text = self.text(path)
+        for mutant in list(changes):
+            if self.alone(mutant, text, words):
+                continue
+            mutant.convert = re.fullmatch(r"[\d']+", mutant.other) is not None
+            if mutant.convert and self.alone(mutant, text, words):
+                continue
+            lines = text.split("\n")
+            lines[mutant.number - 1] = mutant.changed()
+            (self.not_tried if self.alone(mutant, text, words, "\n".join(lines)) else self.invalid).append(mutant)
+            changes.remove(mutant)
+
     def written(self, work):
-        """(the object that the changes of one file replace, its replacement, the changes in it, those that wait)."""
-        path, changes = work
-        text = open(os.path.join(self.build.source, path)).read()
-        name = self.build.object_of(path)
-        if name is None:  # not part of this build
-            self.not_tried += changes
-            return None
+        """(the object that changes replace, its replacement, the changes in it, those that wait); `work` is the name of
+        the object and the changes of each of its files."""
+        name, by_file = work
         words, instead = self.build.compiled[name], self.build.object(name)
         for attempt in range(2):
-            switched, late = mutants.switched(text, changes)
-            within = [m for m in changes if m not in late]
-            if within and self.build.compile(words, self.write(path, switched), instead):
+            switched = {path: mutants.switched(self.text(path), changes) for path, changes in by_file.items() if changes}
+            late = [mutant for _, waiting in switched.values() for mutant in waiting]
+            within = [m for changes in by_file.values() for m in changes if m not in late]
+            texts = {path: text for path, (text, _) in switched.items()}
+            if within and self.build.compile(words, self.source_of(words, texts), instead):
                 return name, instead, within, late
             if attempt or not within:
                 break
-            for mutant in list(changes):
-                if self.alone(mutant, text, words):
-                    continue
-                mutant.convert = re.fullmatch(r"[\d']+", mutant.other) is not None
-                if mutant.convert and self.alone(mutant, text, words):
-                    continue
-                lines = text.split("\n")
-                lines[mutant.number - 1] = mutant.changed()
-                (self.not_tried if self.alone(mutant, text, words, "\n".join(lines)) else self.invalid).append(mutant)
-                changes.remove(mutant)
-        self.not_tried += changes
+            for path, changes in by_file.items():
+                if len(by_file) == 1 or not self.build.compile(words, self.write(path, texts[path]), None):
+                    self.sifted(words, path, changes)
+        self.not_tried += [mutant for changes in by_file.values() for mutant in changes]
         return None
 
     def prepare(self, changes):
         """Writes, compiles and links changes. Those that can be tried, and those that must wait for another round because
         they stand in the middle of another."""
-        by_file = {}
+        by_object = {}
         for mutant in changes:
-            by_file.setdefault(mutant.path, []).append(mutant)
+            name = self.build.object_of(mutant.path)
+            if name is None:  # not part of this build
+                self.not_tried.append(mutant)
+            else:
+                by_object.setdefault(name, {}).setdefault(mutant.path, []).append(mutant)
         within, late, replaced = [], [], {}
-        for result in self.pool.map(self.written, by_file.items()):
+        for result in self.pool.map(self.written, by_object.items()):
             if result:
                 name, instead, some, others = result
                 replaced[name] = instead
@@ -233,7 +262,7 @@ class Decided:
         """Of another seed or tree it keeps nothing."""
         tree = b"".join(subprocess.run(["git", "-C", source, *words], capture_output=True).stdout
                         for words in (["rev-parse", "HEAD"], ["diff", "HEAD"]))
-        self.path, of = path, f"{options.seed} {options.scale} {hashlib.sha256(tree).hexdigest()}"
+        self.path, of = path, f"{options.seed} {options.scale} {options.seconds_each} {hashlib.sha256(tree).hexdigest()}"
         head, *rows = open(path).read().splitlines() if options.go_on and os.path.exists(path) else [""]
         self.rows = dict(json.loads(row) for row in rows) if head == of else {}
         if not self.rows:
@@ -246,19 +275,21 @@ class Decided:
 
 
 def report(options, folders, outcomes, undecided, rounds):
-    """Prints the figures, and gives the score, in which a change that time left undecided counts as one that survived:
-    what is noticed is noticed early."""
+    """Prints the figures, and gives the score, in which a change that was given up, or that time left undecided, counts as
+    one that survived: what is noticed is noticed early."""
     count = sum(map(len, (outcomes, undecided, rounds.invalid, rounds.not_tried)))
     print(f"\nseed {options.seed}: {count} changes, {len(rounds.invalid)} do not compile, {len(rounds.not_tried)} are "
           f"not tried, for they cannot be switched, {len(undecided)} are undecided, for time was up\n")
-    print(f"{'folder':<12} killed survived undecided not tried  score")
+    print(f"{'folder':<12} killed survived given up undecided not tried  score")
     score = None
     for name in folders + ["all"]:
         mine = [killer for mutant, killer in outcomes if name in ("all", mutant.folder)]
         late, left = (sum(name in ("all", m.folder) for m in some) for some in (undecided, rounds.not_tried))
-        k = sum(killer is not None for killer in mine)
-        score = k / (len(mine) + late) if mine else None
-        print(f"{name:<12} {k:6} {len(mine) - k:8} {late:9} {left:9}  " + (f"{100 * score:4.0f} %" if mine else "     -"))
+        survived, given_up = mine.count(None), mine.count(GIVEN_UP)
+        killed = len(mine) - survived - given_up
+        score = killed / (len(mine) + late) if mine else None
+        words = f"{'at least ' if given_up + late else ''}{100 * score:.0f} %" if mine else "-"
+        print(f"{name:<12} {killed:6} {survived:8} {given_up:8} {late:9} {left:9}  {words}")
     return score
 
 
@@ -272,15 +303,17 @@ def arguments():
                         help="take what a run of the same seed, scale and tree had decided when it was stopped")
     parser.add_argument("--verbose", action="store_true", help="say of every change what became of it")
     parser.add_argument("--minutes", type=float, default=10 ** 6, help="what is not decided after so many stays so")
+    parser.add_argument("--seconds-each", type=float, default=math.inf, metavar="N",
+                        help="give a change up that cases of so many seconds did not notice")
     parser.add_argument("--folder", action="append", choices=FOLDERS)
     parser.add_argument("--replay", help="FILE:LINE")
     parser.add_argument("--list", action="store_true", help="print the changes that would be tried, and try none")
     parser.add_argument("--build", default="build-mutate/tree",
-                        help="of the tree as it is, each file compiled by itself; made if need be, and brought up to date")
+                        help="of the tree as it is; made if need be, and brought up to date")
     parser.add_argument("--scratch", default="build-mutate")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--scale", default="0.1", help="PLAN_TEST_SCALE")
-    parser.add_argument("--flags", default="-O0 -g0", help="of the compiler, for the files that are changed")
+    parser.add_argument("--flags", default="-O1 -g0", help="of the compiler, for the files that are changed")
     parser.add_argument("--least", type=float, default=0, help="fail below this share of killed changes (0.85)")
     return parser.parse_args()
 
@@ -315,9 +348,10 @@ def main():
     def tell(mutant, killer):
         outcomes.append((mutant, killer))
         decided.add(mutant, killer)
-        if options.verbose or killer is None:
+        if options.verbose or not killer:
             met = any(mutant.id in tests[name].met for name in TESTS[mutant.folder])
-            print(f"killed by {killer}" if killer else "survived" if met else "no test comes by", mutant, flush=True)
+            print(f"killed by {killer}" if killer else "given up" if killer is GIVEN_UP else
+                  "survived" if met else "no test comes by", mutant, flush=True)
 
     size = min(ROUND, max(1, int(5 * options.minutes)))  # as many as are decided in that time
     while in_time():
@@ -326,8 +360,8 @@ def main():
             break
         for mutant in filter(lambda m: str(m) in decided.rows, some):
             outcomes.append((mutant, decided.rows[str(mutant)]))
-            if decided.rows[str(mutant)] is None:
-                print("survived before", mutant)
+            if not decided.rows[str(mutant)]:
+                print("given up before" if decided.rows[str(mutant)] is GIVEN_UP else "survived before", mutant)
         some = [mutant for mutant in some if str(mutant) not in decided.rows]
         if not some:
             continue
@@ -336,7 +370,7 @@ def main():
         within, late = rounds.prepare(some)
         if options.verbose:
             print(f"{len(within)} changes are written after {time.time() - begun:.0f} s", flush=True)
-        undecided += Trial(tests, within, stages, in_time, tell).run(options.jobs)
+        undecided += Trial(tests, within, stages, in_time, tell, options.seconds_each).run(options.jobs)
     for mutant in rounds.not_tried:
         print("not tried", mutant)
     score = report(options, folders, outcomes, undecided, rounds)
