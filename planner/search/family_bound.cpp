@@ -155,10 +155,10 @@ FamilySearch::Fate FamilySearch::judge_run(const Layout& run, const ShardingList
   return all ? Fate::Pruned : Fate::Searched;
 }
 
-bool FamilySearch::among(const Layout& run, const ShardingList& some, const ShardingList& others) const {
+bool FamilySearch::among(const ShardingList& some, const ShardingList& others) const {
   if (&some == &others) return true;
-  const std::vector<FrameworkMask>& ours = some.runs_on(problem_, run, wanted_);
-  const std::vector<FrameworkMask>& theirs = others.runs_on(problem_, run, wanted_);
+  const std::vector<FrameworkMask>& ours = some.runs_on(problem_, wanted_);
+  const std::vector<FrameworkMask>& theirs = others.runs_on(problem_, wanted_);
   std::size_t at = 0;  // both are in the same order
   for (std::size_t i = 0; i < some.all.size(); ++i, ++at) {
     while (at < others.all.size() && !(others.all[at] == some.all[i])) ++at;
@@ -176,7 +176,7 @@ bool FamilySearch::no_better(const Layout& run, const ShardingList& shardings, c
   if (before.shardings == nullptr || before.pipeline.schedule != pipeline.schedule ||
       before.pipeline.vp != pipeline.vp || held(pipeline, run.pp - 1) < held(before.pipeline, run.pp - 1))
     return false;
-  return (run_runs_on_ & ~unsigned{before.runs_on}) == 0 && among(run, shardings, *before.shardings);
+  return (run_runs_on_ & ~unsigned{before.runs_on}) == 0 && among(shardings, *before.shardings);
 }
 
 FamilySearch::Fate FamilySearch::judge(const Layout& run, const ShardingList& shardings, const Costed& family,
@@ -231,7 +231,7 @@ bool FamilySearch::traffic_beats(const Layout& run, const ShardingList& sharding
   least_traffic_ = nullptr, running_traffic_ = paper_traffic_ = {};
   if (!bounds_) return false;
   least_traffic_ = &traffic_.of(run, shardings.all, pricer(), memory_of(run));
-  const std::vector<FrameworkMask>& runs_on = shardings.runs_on(problem_, run, wanted_);
+  const std::vector<FrameworkMask>& runs_on = shardings.runs_on(problem_, wanted_);
   running_traffic_ = paper_traffic_ = Seconds::infinity();
   for (std::size_t i = 0; i < runs_on.size(); ++i) {
     Seconds& least = (runs_on[i] & run_runs_on_) == 0 ? paper_traffic_ : running_traffic_;

@@ -17,7 +17,9 @@ const Counted& FamilySearch::counted(const Layout& family) {
   std::optional<Counted>& known = lists_.counted();
   if (known) return *known;
   known.emplace();
-  for (const Pipelining& run : enumerate_runs(problem_, family, known->tally, inner_)) {
+  const RunList& runs = lists_.runs(family, inner_);
+  known->tally.merge(runs.tally);
+  for (const Pipelining& run : runs.all) {
     const Layout layout = run_of(problem_, family, run);
     known->legal += layouts_of(layout, lists_.of(layout, inner_), known->tally);
   }

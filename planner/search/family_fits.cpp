@@ -29,10 +29,10 @@ std::size_t FamilySearch::least_states_of(const Layout& run, const ShardingList&
   std::vector<StatesUnder>& all = *states_;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (const StatesUnder& known = all[i]; known.fewest == fewest && known.both == both &&
-                                           known.runs_on == run_runs_on_ && among(run, shardings, *known.shardings) &&
-                                           among(run, *known.shardings, shardings))
+                                           known.runs_on == run_runs_on_ && among(shardings, *known.shardings) &&
+                                           among(*known.shardings, shardings))
       return i;
-  const std::vector<FrameworkMask>& each = shardings.runs_on(problem_, run, wanted_);
+  const std::vector<FrameworkMask>& each = shardings.runs_on(problem_, wanted_);
   std::vector<Sharding> that_run;
   for (std::size_t i = 0; i < each.size(); ++i)
     if ((each[i] & run_runs_on_) != 0) that_run.push_back(shardings.all[i]);

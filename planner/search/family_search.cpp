@@ -46,14 +46,20 @@ void FamilySearch::search_family(const Costed& family) {
   tables_.clear(), holdings_.clear(), peaks_.clear();
   least_activities_.clear(), kept_layers_.reset(), crowded_ = {};
   family_runs_on_ = wanted_;
-  for (const Level level : {Level::Grid, Level::Experts, Level::MicroBatch, Level::Context})
-    if (costs_ != nullptr) family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
+  if (costs_ != nullptr) {
+    family_runs_on_ = lists_.runs_on_degrees(family.layout, wanted_);
+    for (const Level level : {Level::MicroBatch, Level::Context})
+      family_runs_on_ = accepting(problem_, family.layout, level, family_runs_on_);
+  }
   if (const Fate whole = judge_whole(family); whole != Fate::Searched) return count(family.layout, whole);
   std::array<Judged, kAxisOrders> rejected;  // the last of each order
-  for (const Pipelining& run : enumerate_runs(problem_, family.layout, outcome_->tally, inner_)) {
-    Layout layout = run_of(problem_, family.layout, run);
-    vp_ = run.vp;
-    run_runs_on_ = accepting(problem_, layout, Level::Schedule, family_runs_on_);
+  const RunList& runs = lists_.runs(family.layout, inner_);
+  const std::vector<FrameworkMask>& runs_on = runs.runs_on(problem_, family.layout, wanted_);
+  outcome_->tally.merge(runs.tally);
+  for (std::size_t i = 0; i < runs.all.size(); ++i) {
+    Layout layout = run_of(problem_, family.layout, runs.all[i]);
+    vp_ = layout.vp;
+    run_runs_on_ = static_cast<FrameworkMask>(family_runs_on_ & runs_on[i]);
     if (too_slow(layout, family)) continue;
     const ShardingList& shardings = lists_.of(layout, inner_);
     const std::int64_t layouts = layouts_of(layout, shardings, outcome_->tally);
@@ -165,7 +171,7 @@ void FamilySearch::search_run(Layout layout, const ShardingList& shardings, Real
 /// Leaves out of the alive shardings those that are beaten whatever is recomputed: most often because nothing runs
 /// them, and something that nothing runs is faster. The number that is left.
 std::size_t FamilySearch::drop_beaten(const Layout& layout, const ShardingList& shardings) {
-  const std::vector<FrameworkMask>& runs_on = shardings.runs_on(problem_, layout, wanted_);
+  const std::vector<FrameworkMask>& runs_on = shardings.runs_on(problem_, wanted_);
   const Seconds least = evaluator_->least_time_of_any();
   beaten_ = std::erase_if(alive_, [&](std::size_t i) {
     const auto mask = static_cast<FrameworkMask>(run_runs_on_ & runs_on[i]);
@@ -275,7 +281,7 @@ void FamilySearch::search_recompute(Layout& layout, Table& table, const Recomput
 void FamilySearch::search_shardings(Layout& layout, Table& table, std::size_t choice, RealBytes least_peak) {
   const std::vector<Sharding>& shardings = table.shardings->all;
   const std::span<const ActivityMemory> activities = activities_of(layout, table, choice);
-  const std::vector<FrameworkMask>& runs_on = table.shardings->runs_on(problem_, layout, wanted_);
+  const std::vector<FrameworkMask>& runs_on = table.shardings->runs_on(problem_, wanted_);
   const Seconds base = evaluator_->least_time();
   too_big(shardings.size() - alive_.size() - beaten_), prune(beaten_);
   for (std::size_t done = 0; done < alive_.size(); ++done) {

@@ -212,7 +212,7 @@ class FamilySearch {
   /// How many layouts a run has that rules leave; the others are tallied.
   std::int64_t layouts_of(const Layout& run, const ShardingList& shardings, Tally& tally);
   /// Has a list of shardings none that the other has not, nor one that more frameworks run?
-  bool among(const Layout& run, const ShardingList& some, const ShardingList& others) const;
+  bool among(const ShardingList& some, const ShardingList& others) const;
   /// Has a run nothing that the one rejected before it has not?
   bool no_better(const Layout& run, const ShardingList& shardings, const Judged& before) const;
   bool too_slow(const Layout& run, const Costed& family) const;

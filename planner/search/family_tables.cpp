@@ -32,13 +32,21 @@ void lower(ShardedMemory& least, const ShardedMemory& other) {
 
 }  // namespace
 
-const std::vector<FrameworkMask>& ShardingList::runs_on(const Problem& problem, Layout layout,
-                                                        FrameworkMask wanted) const {
+const std::vector<FrameworkMask>& ShardingList::runs_on(const Problem& problem, FrameworkMask wanted) const {
   if (!runs_on_.empty()) return runs_on_;
+  Layout layout = run;
   for (const Sharding& each : all) {
     layout.zero = each.zero, layout.shard = each.shard;
     runs_on_.push_back(accepting(problem, layout, Level::Sharding, wanted));
   }
+  return runs_on_;
+}
+
+const std::vector<FrameworkMask>& RunList::runs_on(const Problem& problem, const Layout& family,
+                                                   FrameworkMask wanted) const {
+  if (runs_on_.empty())
+    for (const Pipelining& run : all)
+      runs_on_.push_back(accepting(problem, run_of(problem, family, run), Level::Schedule, wanted));
   return runs_on_;
 }
 
@@ -55,18 +63,37 @@ bool ShardingLists::turn_to(const Layout& family) {
   const bool forgets = lists_.size() > kMostFamilies;
   if (forgets) lists_.clear();
   present_ = &lists_[degrees_of(family)];
-  counted_ = &present_->counted[family.micro_batch];
+  batch_ = &present_->batches[family.micro_batch];
   return forgets;
 }
 
 const ShardingList& ShardingLists::of(const Layout& run, InnerSpace& inner) {
-  const std::size_t at = static_cast<std::size_t>(run.schedule) * kAxisOrders + static_cast<std::size_t>(run.order);
-  std::optional<ShardingList>& list = present_->by_run[at];
+  const std::size_t copies = both_ways(run.schedule) ? 1 : 0;
+  std::optional<ShardingList>& list = present_->shardings[copies * kAxisOrders + static_cast<std::size_t>(run.order)];
   if (!list) {
     list.emplace();
+    list->run = run;
     list->all = enumerate_shardings(problem_, run, list->tally, inner);
   }
   return *list;
+}
+
+const RunList& ShardingLists::runs(const Layout& family, InnerSpace& inner) {
+  std::optional<RunList>& list = batch_->runs;
+  if (!list) {
+    list.emplace();
+    list->all = enumerate_runs(problem_, family, list->tally, inner);
+  }
+  return *list;
+}
+
+FrameworkMask ShardingLists::runs_on_degrees(const Layout& family, FrameworkMask wanted) {
+  std::optional<FrameworkMask>& known = present_->runs_on;
+  if (!known) {
+    known = wanted;
+    for (const Level level : {Level::Grid, Level::Experts}) known = accepting(problem_, family, level, *known);
+  }
+  return *known;
 }
 
 Holding* Holdings::find(const Holding& like) const {

@@ -16,12 +16,13 @@
 
 namespace plan {
 
-/// The shardings that the rules leave a run, whatever its vp, micro-batch and kind of context.
+/// The shardings that the rules leave a run, whatever its schedule, vp, micro-batch and kind of context.
 struct ShardingList {
+  Layout run{};  ///< one of those
   std::vector<Sharding> all{};
   Tally tally{};  ///< of those that they do not leave
-  /// Of `wanted` frameworks those that run `layout`, as far as its sharding goes, under each; asked once.
-  const std::vector<FrameworkMask>& runs_on(const Problem& problem, Layout layout, FrameworkMask wanted) const;
+  /// Of `wanted` frameworks those that run each, as far as its sharding goes; asked once.
+  const std::vector<FrameworkMask>& runs_on(const Problem& problem, FrameworkMask wanted) const;
   /// Is each of them one of the others? Both lists are in the order of enumerate_shardings().
   bool among(const ShardingList& others) const;
 
@@ -35,25 +36,48 @@ struct Counted {
   Tally tally{};  ///< of the others
 };
 
-/// The lists of shardings that rules leave, kept from family to family.
+/// The runs that rules leave a family, whatever its kind of context.
+struct RunList {
+  std::vector<Pipelining> all{};
+  Tally tally{};  ///< of those that they do not leave
+  /// Of `wanted` frameworks those that run `family` with each, as far as its schedule goes; asked once.
+  const std::vector<FrameworkMask>& runs_on(const Problem& problem, const Layout& family, FrameworkMask wanted) const;
+
+ private:
+  mutable std::vector<FrameworkMask> runs_on_{};
+};
+
+/// The lists of runs and shardings that rules leave, kept from family to family.
 class ShardingLists {
  public:
   explicit ShardingLists(const Problem& problem) : problem_(problem) {}
   /// Turns to the runs of this family. True: the lists of all others are forgotten.
   bool turn_to(const Layout& family);
   const ShardingList& of(const Layout& run, InnerSpace& inner);
+  /// Of the family at hand.
+  const RunList& runs(const Layout& family, InnerSpace& inner);
+  /// Of the family at hand those of `wanted` that run it, as far as its degrees go.
+  FrameworkMask runs_on_degrees(const Layout& family, FrameworkMask wanted);
   /// Of the family at hand; none: it was not counted yet.
-  std::optional<Counted>& counted() { return *counted_; }
+  std::optional<Counted>& counted() { return batch_->counted; }
 
  private:
+  /// Of families that share the micro-batch, too.
+  struct OfBatch {
+    std::optional<RunList> runs{};
+    std::optional<Counted> counted{};
+  };
   struct Lists {
-    std::array<std::optional<ShardingList>, kSchedules * kAxisOrders> by_run{};  ///< by schedule, then order
-    std::map<int, std::optional<Counted>> counted{};                             ///< by micro-batch
+    std::array<std::optional<ShardingList>, 2 * kAxisOrders> shardings{};  ///< by copies of the parameters, then order
+    std::map<int, OfBatch> batches{};                                      ///< by micro-batch
+    std::optional<FrameworkMask> runs_on{};
   };
   const Problem& problem_;
-  std::map<Degrees, Lists> lists_{};  ///< with schedule and order the degrees are all that those rules may read
+  /// With the order the degrees are all that rules of sharding may read, and with the copies all that counts what they
+  /// reject.
+  std::map<Degrees, Lists> lists_{};
   Lists* present_ = nullptr;
-  std::optional<Counted>* counted_ = nullptr;
+  OfBatch* batch_ = nullptr;
 };
 
 /// Of one layer, what recomputing some modules decides.

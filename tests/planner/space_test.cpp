@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "oracle/brute_search.hpp"
+#include "oracle/random_layout.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/search/enumerate.hpp"
 #include "planner/search/least_memory.hpp"
@@ -40,6 +41,45 @@ TEST_CASE("every layout of the space is found, pruned or rejected by a named rul
     const SearchStats stats = find_layouts(problem).stats;
     CHECK(stats.considered == count_space(problem));
   }
+}
+
+namespace {
+
+/// A layout with the degrees, tensor ranks' sequence and order of one, and all else of another.
+Layout with_degrees_of(const Layout& one, Layout other) {
+  other.tp = one.tp, other.cp = one.cp, other.pp = one.pp, other.dp = one.dp, other.ep = one.ep, other.etp = one.etp;
+  other.sequence_parallel = one.sequence_parallel, other.order = one.order;
+  return other;
+}
+
+/// As a search meets them: with no list of chunks or stages, which it lays out itself.
+Layout without_lists(Layout layout) {
+  layout.chunk_layers.clear(), layout.stages.clear();
+  return layout;
+}
+
+}  // namespace
+
+TEST_CASE("no rule reads more than the search remembers its verdict by") {
+  std::mt19937 random(20261205);
+  int asked = 0;
+  for (int i = 0; i < oracle::rounds(3000); ++i) {
+    const Problem problem = oracle::widened(oracle::random_problem(random, 64), random);
+    const Layout layout = without_lists(oracle::any_values(random));
+    const Layout other = with_degrees_of(layout, without_lists(oracle::any_values(random)));
+    Layout same_states = other, same_run = layout;
+    same_states.zero = layout.zero, same_states.shard = layout.shard;
+    same_run.cp_kind = other.cp_kind, same_run.cp_ulysses = other.cp_ulysses;
+    for (const Rule& rule : rules()) {
+      CAPTURE(std::string(rule.code));
+      const bool holds = rule.holds(problem, layout);
+      if (rule.level <= Level::Experts) CHECK(rule.holds(problem, other) == holds);
+      if (rule.level == Level::Sharding) CHECK(rule.holds(problem, same_states) == holds);
+      if (rule.level >= Level::Schedule) CHECK(rule.holds(problem, same_run) == holds);
+      ++asked;
+    }
+  }
+  CHECK(asked >= oracle::at_least(100'000));
 }
 
 TEST_CASE("tensor ranks that each hold the whole sequence, which nobody searches, save next to nothing") {
