@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 
-IDLE = 60  # seconds on the clock for which a program of tests may wait for something without running
+IDLE = 60  # seconds on the clock in which a program of tests that waits for something must have run for a hundredth
 SLOW = 1.0  # seconds of a case, from which on it waits until every quicker one has passed
 GIVEN_UP = False  # what becomes of a change that was not noticed in the seconds that it has, in place of the test's name
 MEMORY = 4 << 30  # bytes of a process of tests
@@ -51,8 +51,9 @@ class Tests:
 
     def run(self, words, extra, limit=3600):
         """Exit status and output. A process that runs for more than `limit` seconds of CPU fails: seconds on the clock
-        would call a change noticed because the machine was busy. One that waits for ever fails too: for IDLE seconds
-        neither it nor what it started has run at all. So does one that fills the memory."""
+        would call a change noticed because the machine was busy. One that waits for ever fails too: in IDLE seconds it and
+        what it started have run for less than a hundredth, which is a look at the clock now and then. So does one that
+        fills the memory."""
         def bounded():
             resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -61,15 +62,16 @@ class Tests:
             run = subprocess.Popen(self.command + words, cwd=self.folder, env=dict(self.env, **extra), stdout=out,
                                    stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, preexec_fn=bounded,
                                    start_new_session=True)
-            ran, since, status = -1, time.time(), None
+            ran, since, status = 0, time.time(), None
             while status is None:
                 try:
                     status = run.wait(timeout=2)
                 except subprocess.TimeoutExpired:
                     now = ticks_of(run.pid)
-                    if now != ran:
+                    waited = time.time() - since
+                    if now - ran > waited:  # of the hundred ticks that a second has
                         ran, since = now, time.time()
-                    if self.late() or time.time() - since > IDLE:
+                    if self.late() or waited > IDLE:
                         status = 1
             with contextlib.suppress(ProcessLookupError):  # what it left behind, or itself
                 os.killpg(run.pid, signal.SIGKILL)
