@@ -138,14 +138,36 @@ bool slip_of_gpu(std::string_view word, std::string_view name) {
   return true;
 }
 
+std::vector<std::string> gpus_of_series(std::string_view word, const std::vector<PresetEntry>& entries) {
+  constexpr std::size_t kLeast = 2;  // digits that tell a series; one is in too many names
+  std::vector<std::string> parts = words_of_name(word, true), found;
+  std::erase_if(parts, [](const std::string& part) { return among(kBeside, part); });
+  for (; !parts.empty() && found.empty(); parts.pop_back()) {
+    if (!is_number(parts.back()) || parts.back().size() < kLeast) continue;
+    const auto begins = [&](std::string_view name) {
+      const std::vector<std::string> has = words_of_name(name, true);
+      return has.size() >= parts.size() && std::equal(parts.begin(), parts.end(), has.begin());
+    };
+    for (const PresetEntry& entry : entries)
+      if (begins(entry.name) || std::any_of(entry.aliases.begin(), entry.aliases.end(), begins))
+        found.push_back(entry.name);
+  }
+  return found;
+}
+
 std::vector<std::string> gpus_of_make(std::string_view word, const std::vector<PresetEntry>& entries) {
+  constexpr std::string_view kCpu = "grace";
+  const std::vector<std::string> parts = words_of_name(word);
+  const bool with_cpu = parts.size() == 2 && parts[0] == kCpu;
+  if (with_cpu) word = parts[1];
   std::vector<std::string> found;
   for (const PresetEntry& entry : entries)
     for (const char* key : {"architecture", "vendor"}) {
       const std::size_t at = entry.text.find(fmt::format("\n{}: ", key));
       const std::size_t from = at == std::string::npos ? at : at + 3 + std::string_view(key).size();
       if (at != std::string::npos &&
-          same_but_for_case(entry.text.substr(from, entry.text.find_first_of(" #\n", from) - from), word))
+          same_but_for_case(entry.text.substr(from, entry.text.find_first_of(" #\n", from) - from), word) &&
+          (!with_cpu || entry.name.starts_with(kCpu.front())))
         found.push_back(entry.name);
     }
   return found;

@@ -28,8 +28,13 @@ namespace plan {
 /// a B100 is no A100, and an A16 no A10. A slip is in a word of three letters or more.
 [[nodiscard]] bool slip_of_gpu(std::string_view word, std::string_view name);
 
-/// GPUs of an architecture or of a vendor: `hopper`, `amd`.
+/// GPUs of an architecture or of a vendor: `hopper`, `amd`. `Grace Hopper` is what GPUs with such a CPU beside them are
+/// called, so that their names alone begin with its letter.
 [[nodiscard]] std::vector<std::string> gpus_of_make(std::string_view word, const std::vector<PresetEntry>& entries);
+
+/// GPUs of which `word` names another edition, by letters or parts behind the name: rtx-4090 of `4090D` and `RTX 4090
+/// Ti`, the H20s of `H20-3e`. They are other GPUs, and the nearest that are known.
+[[nodiscard]] std::vector<std::string> gpus_of_series(std::string_view word, const std::vector<PresetEntry>& entries);
 
 /// GPUs that tell each other apart by a letter behind `word`: tpu-v5e and tpu-v5p of `TPU v5`.
 [[nodiscard]] std::vector<std::string> gpus_of_stem(std::string_view word, const std::vector<PresetEntry>& entries);

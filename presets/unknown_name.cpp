@@ -37,11 +37,19 @@ bool has_part(std::string_view name, std::string_view word) {
 
 /// Names of presets that have `word` as such a part.
 Names names_with(std::string_view word, const std::vector<PresetEntry>& entries) {
-  constexpr std::size_t kMost = 12;
   Names found;
   for (const PresetEntry& entry : entries)
-    if (!word.empty() && found.size() < kMost && has_part(entry.name, word)) found.push_back(entry.name);
+    if (!word.empty() && has_part(entry.name, word)) found.push_back(entry.name);
   return found;
+}
+
+/// Says which names hold a word; of many the first, and how many more there are.
+std::string holding_help(std::string_view word, Names names) {
+  constexpr std::size_t kMost = 12;
+  const std::size_t more = names.size() > kMost ? names.size() - kMost : 0;
+  names.resize(names.size() - more);
+  return fmt::format("with `{}` in its name: {}{}", word, fmt::join(names, ", "),
+                     more == 0 ? "" : fmt::format(" and {} more", more));
 }
 
 /// The longest beginning of `word` that is a part of names, without its version: `llama` of `llama-5`.
@@ -115,7 +123,7 @@ Names about_gpu(std::string_view word, const std::vector<PresetEntry>& entries, 
     near = nearest_of(PresetKind::Gpu, word, all_names(entries));
   const Names same = sheet.empty() && parts.empty() ? gpus_of_device(word, entries) : Names{};
   if (!holding.empty())
-    help.push_back(fmt::format("with `{}` in its name: {}", word, fmt::join(holding, ", ")));
+    help.push_back(holding_help(word, holding));
   else if (stem.size() > 1)
     help.push_back(fmt::format("that is one of `{}`: write which", fmt::join(stem, "`, `")));
   else if (!same.empty())
@@ -124,6 +132,8 @@ Names about_gpu(std::string_view word, const std::vector<PresetEntry>& entries, 
     help.push_back(fmt::format("a GPU with a similar name exists: `{}`", near));
   else if (!sheet.empty())
     help.push_back(fmt::format("that is `{}`", sheet));
+  else if (const Names series = gpus_of_series(word, entries); !series.empty() && machines_called(word).empty())
+    help.push_back(fmt::format("of its series, and another GPU: `{}`", fmt::join(series, "`, `")));
   if (const Names make = gpus_of_make(word, entries); !make.empty())
     help.push_back(fmt::format("of that make are {}", fmt::join(make, ", ")));
   return help;
@@ -131,20 +141,23 @@ Names about_gpu(std::string_view word, const std::vector<PresetEntry>& entries, 
 
 /// What a word that is no model's may mean.
 Names about_model(std::string_view word, const std::vector<PresetEntry>& entries) {
-  const Names family = relatives(word, entries), holding = names_with(word, entries);
+  const Names family = relatives(word, entries);
+  const bool size = !word.empty() && std::all_of(word.begin(), word.end(), is_digit);  // `405` for 405b
+  const std::string part = size ? std::string(word) + "b" : std::string(word);
+  const Names holding = names_with(part, entries);
   const std::string near = nearest_of(PresetKind::Model, word, all_names(entries));
   const std::string inside = model_inside(word, entries);
   Names help;
   if (!family.empty())
     help.push_back(fmt::format("models of its family, the nearest in size first: `{}`", fmt::join(family, "`, `")));
   else if (!holding.empty())
-    help.push_back(fmt::format("with `{}` in its name: {}", word, fmt::join(holding, ", ")));
+    help.push_back(holding_help(part, holding));
   else if (!inside.empty())
     help.push_back(fmt::format("if it was tuned from that model, it has the layers of `{}`", inside));
   else if (!near.empty())
     help.push_back(fmt::format("a model with a similar name exists: `{}`", near));
   else if (const std::string family = family_of(base_name(word), entries); !family.empty())
-    help.push_back(fmt::format("with `{}` in its name: {}", family, fmt::join(names_with(family, entries), ", ")));
+    help.push_back(holding_help(family, names_with(family, entries)));
   help.emplace_back("any other by its checkpoint's configuration: `--model path/to/config.json`");
   return help;
 }
@@ -154,7 +167,7 @@ Names about_cluster(std::string_view word, const std::vector<PresetEntry>& entri
   const Names holding = names_with(word, entries);
   Names help;
   if (!holding.empty())
-    help.push_back(fmt::format("with `{}` in its name: {}", word, fmt::join(holding, ", ")));
+    help.push_back(holding_help(word, holding));
   else if (const std::string near = nearest_of(PresetKind::Cluster, word, all_names(entries));
            !near.empty() && machines_called(word).empty())
     help.push_back(fmt::format("a cluster with a similar name exists: `{}`", near));

@@ -14,6 +14,7 @@
 #include "presets/header.hpp"
 #include "presets/model_names.hpp"
 #include "presets/store.hpp"
+#include "presets/unknown_name.hpp"
 #include "temporary_folder.hpp"
 
 namespace plan {
@@ -191,6 +192,45 @@ TEST_CASE("a GPU without a preset is neither taken for another nor answered with
     CAPTURE(name);
     CHECK(advice(name).starts_with(fmt::format("that is `{}`\n", preset)));
   }
+}
+
+TEST_CASE("another edition of a GPU is its series, and a GPU beside a CPU is of that make") {
+  const std::vector<PresetEntry> entries = list_presets(PresetKind::Gpu, StoreOptions{});
+  const auto numbered = [](const std::string& name) {  // by two digits one behind the other
+    return std::adjacent_find(name.begin(), name.end(), [](unsigned char a, unsigned char b) {
+             return std::isdigit(a) != 0 && std::isdigit(b) != 0;
+           }) != name.end();
+  };
+  int asked = 0;
+  for (const PresetEntry& entry : entries)
+    for (const std::string edition : {"D", " Ti", "-3e"}) {
+      const std::string typed = entry.name + edition;
+      CAPTURE(typed);
+      const std::vector<std::string> series = gpus_of_series(typed, entries);
+      CHECK((std::find(series.begin(), series.end(), entry.name) != series.end()) == numbered(entry.name));
+      ++asked;
+    }
+  CHECK(asked >= 100);
+  CHECK(gpus_of_series("A1000", entries).empty());  // no A100
+  CHECK(gpus_of_make("Grace Hopper", entries) == std::vector<std::string>{"gh200"});
+  for (const std::string& name : gpus_of_make("grace blackwell", entries)) CHECK(name.starts_with("gb"));
+}
+
+TEST_CASE("a list of names that is cut says how many more there are") {
+  const std::vector<PresetEntry> entries = list_presets(PresetKind::Model, StoreOptions{});
+  const auto holding = [&](std::string_view part) {
+    return std::count_if(entries.begin(), entries.end(), [&](const PresetEntry& entry) {
+      return ("-" + entry.name + "-").find(fmt::format("-{}-", part)) != std::string::npos;
+    });
+  };
+  const auto said = [](std::string_view word) {
+    std::string all;
+    for (const std::string& help : unknown_name(PresetKind::Model, word, StoreOptions{}).help) all += help + "\n";
+    return all;
+  };
+  REQUIRE(holding("7b") > 12);
+  CHECK(said("7b").find(" more") != std::string::npos);
+  CHECK(said("405").find("with `405b` in its name: llama3-405b\n") != std::string::npos);
 }
 
 TEST_CASE("a key of a preset with a letter less is one mistake, at its line") {
