@@ -63,10 +63,16 @@ std::vector<std::string> words_of_name(std::string_view name, bool turns = false
   return parts;
 }
 
+/// The same without words beside the name.
+std::vector<std::string> own_words(std::string_view name, bool turns = false) {
+  std::vector<std::string> parts = words_of_name(name, turns);
+  std::erase_if(parts, [](const std::string& part) { return among(kBeside, part); });
+  return parts;
+}
+
 /// The parts of a name between its signs, in small letters and sorted, without words beside it.
 std::vector<std::string> parts_of(std::string_view name) {
-  std::vector<std::string> parts = words_of_name(name);
-  std::erase_if(parts, [](const std::string& part) { return among(kBeside, part); });
+  std::vector<std::string> parts = own_words(name);
   for (std::string& part : parts) part = plain_part(part);
   std::sort(parts.begin(), parts.end());
   return parts;
@@ -140,8 +146,7 @@ bool slip_of_gpu(std::string_view word, std::string_view name) {
 
 std::vector<std::string> gpus_of_series(std::string_view word, const std::vector<PresetEntry>& entries) {
   constexpr std::size_t kLeast = 2;  // digits that tell a series; one is in too many names
-  std::vector<std::string> parts = words_of_name(word, true), found;
-  std::erase_if(parts, [](const std::string& part) { return among(kBeside, part); });
+  std::vector<std::string> parts = own_words(word, true), found;
   for (; !parts.empty() && found.empty(); parts.pop_back()) {
     if (!is_number(parts.back()) || parts.back().size() < kLeast) continue;
     const auto begins = [&](std::string_view name) {
