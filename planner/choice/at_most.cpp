@@ -2,6 +2,7 @@
 // tests/planner/fewer_gpus_test.cpp.
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -22,6 +23,8 @@ namespace {
 
 constexpr double kNearlyAsBusy = 0.85;  ///< fewer may still train faster: deep pipelines wait longer
 constexpr std::size_t kMostBusy = 3;    ///< numbers of GPUs, tried where all of them cannot be kept busy
+
+constexpr double kEqual = 1e-9;  ///< steps that differ by less, as a share, are the same
 
 /// Of each number of GPUs the fastest step alone is asked for, until it is known which number to use.
 constexpr Extent kFirst{.best_alone = true};
@@ -99,6 +102,7 @@ class FewerGpus {
 
   /// Does this number answer better than all before it?
   bool offer(int gpus) {
+    if (std::find(offered_.begin(), offered_.end(), gpus) == offered_.end()) offered_.push_back(gpus);
     if (std::find(tried_.begin(), tried_.end(), gpus) != tried_.end()) return false;
     tried_.push_back(gpus);
     const Ready before = ready(best_.search);
@@ -116,6 +120,8 @@ class FewerGpus {
   Found take() { return std::move(best_); }
   /// Numbers that are known not to answer better.
   const std::vector<int>& tried() const { return tried_; }
+  /// Numbers that are looked at for this one, whether or not it was known before what they answer.
+  const std::vector<int>& offered() const { return offered_; }
 
  private:
   /// More GPUs than the best so far uses have to be faster at all, fewer by more than plainness is worth.
@@ -144,7 +150,7 @@ class FewerGpus {
 
   const Problem& problem_;
   Found best_;
-  std::vector<int> tried_;
+  std::vector<int> tried_, offered_{};
   Searches& searches_;
 };
 
@@ -204,19 +210,75 @@ RunnableSearch on_fewer(RunnableSearch found, const RunnableSearch& all) {
   return found;
 }
 
-/// What all GPUs take with the hosts' memory where fewer answer with it: a number that was not short of memory was
-/// asked without. Empty where that is slower than the fewer by more than plainness is worth.
-RunnableSearch find_hosted(const Problem& problem, const RunnableSearch& all, const RunnableSearch& fewer,
+Seconds recommended_step(const RunnableSearch& found) {
+  return found.result.recommended ? found.result.recommended->score.step_time : fastest_step(found);
+}
+
+/// What was found so far: the searches, and the answers of whoever asks for a number of GPUs.
+struct Known {
+  Searches searches{};
+  std::map<int, RunnableSearch> answers{};
+};
+
+const RunnableSearch& answer_on(const Problem& problem, int gpus, Known& known);
+
+/// What all GPUs take with the hosts' memory, `slowest` at most, where they were asked without it.
+RunnableSearch find_hosted(const Problem& problem, const RunnableSearch& all, const Extent& extent, Seconds slowest,
                            Searches& searches) {
-  if (ready(all) != Ready::Yes || leaves_to_host(all) || !leaves_to_host(fewer)) return {};
-  RunnableSearch hosted = find_offloaded(problem, {}, (1 + kPriceOfPlainness) * fastest_step(fewer), searches);
+  RunnableSearch hosted = find_offloaded(problem, extent, slowest, searches);
   hosted.without_hosts = fastest_step(all);
   return hosted;
 }
 
+/// Numbers of GPUs that may take no longer than the problem's: those that were offered, and of few nodes all near ones.
+std::vector<int> perhaps_sooner(const Problem& problem, const std::vector<int>& offered) {
+  if (few_nodes(problem)) {
+    std::vector<int> numbers = near_below(problem);
+    for (const int gpus : offered)
+      if (std::find(numbers.begin(), numbers.end(), gpus) == numbers.end()) numbers.push_back(gpus);
+    return numbers;
+  }
+  std::vector<int> numbers = offered;
+  std::erase_if(numbers, [&](int gpus) { return gpus < kNearlyAsBusy * problem.gpus; });
+  return numbers;
+}
+
+/// The best answer on one of these numbers of GPUs that is sooner recommended than the one that there is, if any is.
+std::optional<RunnableSearch> find_sooner(const RunnableSearch& answer, const Problem& problem,
+                                          const std::vector<int>& numbers, Known& known) {
+  std::optional<RunnableSearch> best;
+  if (ready(answer) != Ready::Yes) return best;
+  const bool anything = few_nodes(problem) && unusual(answer, problem);
+  for (const int gpus : numbers) {
+    if (gpus == answer.problem.gpus) continue;
+    const Seconds sooner = (1 - kEqual) * recommended_step(best ? *best : answer);
+    const RunnableSearch quick = find_no_slower(with_best_alone(problem, gpus), sooner, anything, known.searches);
+    if (quick.result.ranking.best().empty()) continue;
+    const RunnableSearch& other = answer_on(problem, gpus, known);
+    if (ready(other) == Ready::Yes && recommended_step(other) <= sooner) best = other;
+  }
+  return best;
+}
+
+/// A plainer layout of more GPUs must not take longer than what is recommended for fewer. Where it does, as plain a one
+/// as takes no longer; the fewer GPUs where all of them have none that fast.
+RunnableSearch no_slower_than_fewer(RunnableSearch all, const Problem& problem, const std::vector<int>& fewer,
+                                    Known& known) {
+  std::optional<RunnableSearch> best = find_sooner(all, problem, fewer, known);
+  if (!best) return all;
+  const Seconds least = recommended_step(*best);
+  const Extent as_soon{.plain_within = least};
+  if (fastest_step(all) <= least) return find_runnable(problem, as_soon, known.searches);
+  if (leaves_to_host(*best) && !leaves_to_host(all)) {
+    RunnableSearch hosted = find_hosted(problem, all, as_soon, least, known.searches);
+    if (ready(hosted) == Ready::Yes) return hosted;
+  }
+  return on_fewer(std::move(*best), all);
+}
+
 /// The answer on that many GPUs, or on fewer. `first`: what is known of all of them already; `tried` as above.
-RunnableSearch find_from(const Problem& problem, std::optional<Found> first, std::vector<int> tried,
-                         Searches& searches) {
+RunnableSearch find_from(const Problem& problem, std::optional<Found> first, std::vector<int> tried, Known& known) {
+  Searches& searches = known.searches;
   if (!first && divides_well(problem, problem.gpus)) first = {find_runnable(problem, {}, searches), true};
   if (!first) first = {find_runnable(with_best_alone(problem, problem.gpus), kFirst, searches), false};
   const RunnableSearch& all = first->search;
@@ -226,19 +288,33 @@ RunnableSearch find_from(const Problem& problem, std::optional<Found> first, std
   offer_smaller(problem, all, fewer);
   const int used = fewer.best().problem.gpus;
   if (ready(fewer.best()) == Ready::Nothing) return all;
-  if (used == problem.gpus) return first->whole ? std::move(first->search) : find_runnable(problem, {}, searches);
-  RunnableSearch hosted = find_hosted(problem, all, fewer.best(), searches);
-  if (ready(hosted) == Ready::Yes) return hosted;
+  if (used == problem.gpus)
+    return no_slower_than_fewer(first->whole ? std::move(first->search) : find_runnable(problem, {}, searches), problem,
+                                perhaps_sooner(problem, fewer.offered()), known);
+  // A number that was not short of memory was asked without the hosts, which fewer may answer with.
+  if (ready(all) == Ready::Yes && !leaves_to_host(all) && leaves_to_host(fewer.best())) {
+    const Seconds slowest = (1 + kPriceOfPlainness) * fastest_step(fewer.best());
+    RunnableSearch hosted = find_hosted(problem, all, {}, slowest, searches);
+    if (ready(hosted) == Ready::Yes) return hosted;
+  }
   // Who asks for the number that is used gets the same answer: it may be bettered by a smaller one as this was.
-  return on_fewer(find_from(on(problem, used), fewer.take(), fewer.tried(), searches), all);
+  RunnableSearch answer = find_from(on(problem, used), fewer.take(), fewer.tried(), known);
+  std::optional<RunnableSearch> sooner = find_sooner(answer, problem, perhaps_sooner(problem, fewer.offered()), known);
+  return on_fewer(sooner ? std::move(*sooner) : std::move(answer), all);
+}
+
+const RunnableSearch& answer_on(const Problem& problem, int gpus, Known& known) {
+  const auto before = known.answers.find(gpus);
+  if (before != known.answers.end()) return before->second;
+  return known.answers[gpus] = find_from(on(problem, gpus), std::nullopt, {}, known);
 }
 
 }  // namespace
 
 RunnableSearch find_on_at_most(const Problem& problem) {
   if (problem.objective == Objective::Memory) return find_runnable(problem);
-  Searches searches;
-  return find_from(problem, std::nullopt, {}, searches);
+  Known known;
+  return find_from(problem, std::nullopt, {}, known);
 }
 
 }  // namespace plan

@@ -63,8 +63,10 @@ inline constexpr double kHardlyBusy = 0.2;
 [[nodiscard]] RunnableSearch find_faster(const Problem& problem, Seconds slowest, std::int64_t families,
                                          Searches& searches);
 
-/// find_runnable(), on fewer GPUs where those train faster by more than kPriceOfPlainness, or where all of them have no
-/// answer that can be started and fewer have. Asked for the number that it uses it answers the same.
+/// find_runnable(), on fewer GPUs where those train faster by more than kPriceOfPlainness, where what is recommended
+/// for them takes less time than the fastest on all of them, or where all of them have no answer that can be started
+/// and fewer have. Nor does what is recommended for all of them take longer than that. Asked for the number that it
+/// uses it answers the same.
 [[nodiscard]] RunnableSearch find_on_at_most(const Problem& problem);
 
 /// Frameworks of the whole list that run a layout: their rules hold, and under their own software it fits.

@@ -14,6 +14,9 @@ namespace plan {
 /// Few enough for a search of some number of GPUs to take little time?
 [[nodiscard]] bool few_nodes(const Problem& problem);
 
+/// Numbers of GPUs somewhat below the problem's, the largest first: whole nodes where a job takes several.
+[[nodiscard]] std::vector<int> near_below(const Problem& problem);
+
 /// Does a number of GPUs divide into replicas that divide the batch, times a power of two that the other axes share?
 [[nodiscard]] bool divides_well(const Problem& problem, int gpus);
 

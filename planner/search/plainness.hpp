@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <utility>
@@ -19,15 +20,17 @@ inline constexpr double kSeldom = 0.05;
 /// What a plainer layout may take.
 class Allowance {
  public:
-  /// `fastest` is a step; `draws` are of those that may be the fastest.
-  Allowance(Seconds fastest, Draws draws) : fastest_(fastest), draws_(std::move(draws)) {}
-  Seconds slowest() const { return (1 + kPriceOfPlainness) * fastest_; }
+  /// `fastest` is a step; `draws` are of those that may be the fastest. `most`: beyond that nothing but the fastest is
+  /// allowed.
+  Allowance(Seconds fastest, Draws draws, Seconds most = Seconds::infinity())
+      : fastest_(fastest), slowest_(std::min(most, (1 + kPriceOfPlainness) * fastest)), draws_(std::move(draws)) {}
+  Seconds slowest() const { return std::max(fastest_, slowest_); }
   [[nodiscard]] bool allows(Seconds step_time, const Terms& terms) const {
     return step_time <= fastest_ || (step_time <= slowest() && draws_.within(terms, kAsGood) >= kSeldom);
   }
 
  private:
-  Seconds fastest_;
+  Seconds fastest_, slowest_;
   Draws draws_;
 };
 

@@ -165,6 +165,7 @@ struct Searched {
   /// Of layouts that take no longer, the fastest of every family was evaluated. Others were left out only
   /// where they are slower than the fastest by more than kNear, or than kMostNear choices of degrees.
   Seconds complete{};
+  Seconds plain_within = Seconds::infinity();  ///< as in Extent
 
   /// Does a family have a layout that takes no longer than this, that fits and that a wanted framework runs? True where
   /// it is not known.
@@ -204,7 +205,7 @@ std::optional<Candidate> plainest(const Searched& searched, const SearchResult& 
   if (found.ranking.best().empty()) return std::nullopt;
   const Candidate& fastest = found.ranking.best().front();
   if (searched.ways.front()->problem.objective == Objective::Memory) return fastest;
-  const Allowance allowance(fastest.score.step_time, Draws(found.near_terms));
+  const Allowance allowance(fastest.score.step_time, Draws(found.near_terms), searched.plain_within);
   std::optional<Candidate> best;
   for (const Way* way : searched.ways) {
     if (best && std::popcount(best->switched) < std::popcount(way->problem.switched)) break;
@@ -265,8 +266,11 @@ SearchResult search_all(Way& base, bool at_risk, bool bounds, Extent extent) {
   found.near = near_of(kept.near), found.judged = progress.judged;
   if (all && !extent.best_alone) {
     found.near_terms = terms_of_each(base.problem, found.near);
-    const Searched searched{
-        .ways = {ways.begin(), ways.end()}, .at_risk = at_risk, .bounds = bounds, .complete = complete_to(kept.near)};
+    const Searched searched{.ways = {ways.begin(), ways.end()},
+                            .at_risk = at_risk,
+                            .bounds = bounds,
+                            .complete = complete_to(kept.near),
+                            .plain_within = extent.plain_within};
     found.recommended = plainest(searched, found);
   }
   found.stats = progress.stats;

@@ -50,6 +50,8 @@ struct Extent {
   bool best_alone = false;
   /// With `best_alone` only a layout that is no slower, and fits for certain, is looked for.
   Seconds slowest = Seconds::infinity();
+  /// What the recommended layout may take at most, however plain: fewer GPUs take as long.
+  Seconds plain_within = Seconds::infinity();
   /// Only what fits for certain: what may fit is no answer.
   bool certain = false;
   /// Where no layout is found, families of which nothing can fit are not counted: for who asks another question then.

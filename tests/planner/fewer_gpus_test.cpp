@@ -4,9 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "free_problem.hpp"
 #include "oracle/random_problem.hpp"
@@ -79,6 +81,15 @@ TEST_CASE("several nodes are cut where whole ones leave more GPUs waiting") {
     problem.training.seq = 8192, problem.training.global_batch = 1024;
     CAPTURE(depth);
     CHECK(find_on_at_most(on(problem, gpus)).problem.gpus == used);
+  }
+}
+
+TEST_CASE("near numbers are those down to three quarters, by whole nodes where there are four") {
+  for (const auto& [gpus, near] : std::map<int, std::vector<int>>{
+           {1, {}}, {2, {}}, {8, {7, 6}}, {31, {30, 29, 28, 27, 26, 25, 24}}, {32, {24}}, {67, {64, 56}}}) {
+    Problem problem;
+    problem.gpus = gpus, problem.cluster.gpus_per_node = 8;
+    CHECK(near_below(problem) == near);
   }
 }
 

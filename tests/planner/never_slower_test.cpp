@@ -39,6 +39,28 @@ TEST_CASE("more GPUs are never slower than fewer by more than a plainer layout m
   CHECK(idle >= oracle::at_least(5));
 }
 
+TEST_CASE(
+    "what is recommended on more GPUs takes no longer than what is recommended on fewer, but for one in a hundred") {
+  std::mt19937 random(20261130);
+  int asked = 0, slower = 0, capped = 0;
+  for (int i = 0; i < oracle::rounds(40); ++i) {
+    Problem problem = free_problem(random);
+    problem.cluster.gpus_per_node = 4, problem.cluster.tiers.front().size = 4;
+    Seconds least;
+    for (const int gpus : {4, 7, 8, 11, 12, 14, 15, 16, 20, 23, 24, 28}) {
+      const RunnableSearch found = find_on_at_most(on(problem, gpus));
+      if (!found.result.recommended || found.result.at_risk || found.nothing_runs) continue;
+      const Seconds step = found.result.recommended->score.step_time;
+      ++asked, slower += least > Seconds() && step > least * (1 + 1e-9);
+      const RunnableSearch alone = find_runnable(found.problem);
+      capped += alone.result.recommended && step < alone.result.recommended->score.step_time;
+      least = least > Seconds() ? std::min(least, step) : step;
+    }
+  }
+  CHECK(100 * slower <= asked);
+  CHECK(capped >= oracle::at_least(5));
+}
+
 TEST_CASE("nor are several nodes slower than a number that cuts one, but for one in a hundred") {
   std::mt19937 random(20261129);
   int asked = 0, slower = 0, cut = 0;
