@@ -9,6 +9,7 @@
 #include <set>
 
 #include "check_files.hpp"
+#include "clean_environment.hpp"
 #include "cli/request/table/command_table.hpp"
 #include "contents.hpp"
 
@@ -157,10 +158,8 @@ constexpr const char* kNcclTests =
 int shell(const std::string& command) {
   const std::string bin = fs::path(PLAN_BINARY).parent_path().string();
   std::ofstream("command.sh") << command << "\n";
-  return WEXITSTATUS(std::system(("env -i PATH='" + bin +
-                                  ":/usr/bin:/bin' HOME=/nonexistent LC_ALL=C.UTF-8 GITHUB_STEP_SUMMARY=summary.md sh "
-                                  "./command.sh >out.txt 2>err.txt")
-                                     .c_str()));
+  const std::string line = clean_environment(bin, "GITHUB_STEP_SUMMARY=summary.md");
+  return WEXITSTATUS(std::system((line + "sh ./command.sh >out.txt 2>err.txt").c_str()));
 }
 
 /// The files that the pages name, each a real one.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "check_files.hpp"
+#include "clean_environment.hpp"
 #include "contents.hpp"
 #include "presets/yaml.hpp"
 
@@ -38,9 +39,8 @@ std::vector<std::string> commands(const std::string& file, const std::string& ke
 
 int shell(const std::string& command) {
   const std::string folder = fs::path(PLAN_BINARY).parent_path().string();
-  const std::string line = "env -i PATH='" + folder +
-                           ":/usr/bin:/bin' HOME=/nonexistent LC_ALL=C.UTF-8 GITHUB_STEP_SUMMARY=summary.md sh -c '" +
-                           command + "' >>out.txt 2>>err.txt";
+  const std::string line =
+      clean_environment(folder, "GITHUB_STEP_SUMMARY=summary.md") + "sh -c '" + command + "' >>out.txt 2>>err.txt";
   return WEXITSTATUS(std::system(line.c_str()));
 }
 

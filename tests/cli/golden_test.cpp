@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "clean_environment.hpp"
 #include "contents.hpp"
 
 namespace fs = std::filesystem;
@@ -33,13 +34,11 @@ struct Outcome {
   std::string out, err, code;
 };
 
-/// In an environment of its own, so that neither the user's presets nor the locale show.
 Outcome run(const fs::path& folder, const fs::path& scratch) {
   const std::string binary_folder = fs::path(PLAN_BINARY).parent_path().string();
-  const std::string command =
-      "cd '" + folder.string() + "' && env -i PATH='" + binary_folder +
-      ":/usr/bin:/bin' HOME=/nonexistent LC_ALL=C.UTF-8 ${UBSAN_OPTIONS:+UBSAN_OPTIONS=\"$UBSAN_OPTIONS\"} " +
-      "sh ./cmd >'" + (scratch / "out").string() + "' 2>'" + (scratch / "err").string() + "' </dev/null";
+  const std::string command = "cd '" + folder.string() + "' && " + plan::clean_environment(binary_folder) +
+                              "sh ./cmd >'" + (scratch / "out").string() + "' 2>'" + (scratch / "err").string() +
+                              "' </dev/null";
   const int status = std::system(command.c_str());
   return {contents_of(scratch / "out"), contents_of(scratch / "err"), std::to_string(WEXITSTATUS(status)) + "\n"};
 }
