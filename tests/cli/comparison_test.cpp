@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "check_files.hpp"
 #include "cli/request/words/layout_flag.hpp"
 #include "oracle/random_layout.hpp"
 #include "oracle/random_problem.hpp"
@@ -158,6 +159,20 @@ TEST_CASE("which of two layouts of one job is faster is said only where the inte
   // Jobs that differ have nothing to be paired by.
   CHECK(!compare(side("x", kLayouts[0]), side("y", kLayouts[1], 4096)).difference);
   CHECK(!compare(side("x", kLayouts[0]), side("y", kLayouts[1], 2048, 8192)).difference);
+}
+
+TEST_CASE("what is wrong in either plan is refused, and what is wrong in both once") {
+  const std::string job = "--model=8b", gpus = "--gpus=16", wrong = "tp2,dp2";
+  for (const std::vector<std::string>& sides :
+       {std::vector<std::string>{wrong, "tp2"}, {"tp2", wrong}, {wrong, wrong}}) {
+    const checks::Ran ran = checks::run({"compare", sides[0], sides[1], job, gpus});
+    CAPTURE(ran.err);
+    CHECK(ran.status == 1);
+    CHECK(ran.out.empty());
+    const std::string error = "error: ";
+    CHECK(ran.err.starts_with(error));
+    CHECK(ran.err.find(error, 1) == std::string::npos);
+  }
 }
 
 TEST_CASE("JSON has both sides whole; Markdown and HTML the same digits as the screen; lines fit") {

@@ -58,6 +58,29 @@ TEST_CASE(
     CHECK(all.find(word) != std::string::npos);
 }
 
+TEST_CASE(
+    "of a line too long for a terminal of any width what is around its column is shown, with the caret below it") {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "abcdefghij";
+  for (int width = 0; width <= 120; width += 7)
+    for (const int column : {1, 2, 15, 300, 590, 600}) {
+      Terminal terminal;
+      terminal.width = width;
+      std::istringstream lines(diagnostic({"x", "wrong", {}, {}, {"a.json", 3, column, 1, text}}, terminal));
+      std::string source, caret, line;
+      while (std::getline(lines, line)) {
+        if (line.starts_with(" 3 | ")) source = line;
+        if (line.find('^') != std::string::npos) caret = line;
+      }
+      CAPTURE(width);
+      CAPTURE(column);
+      REQUIRE(caret.find('^') < source.size());
+      CHECK(source[caret.find('^')] == text[static_cast<std::size_t>(column - 1)]);
+      CHECK(static_cast<int>(source.size()) <= std::max(width, 26));
+      CHECK(source.size() >= 20);
+    }
+}
+
 TEST_CASE("tabs and carets past the end of a line do no harm") {
   const Error tab{"x", "m", {}, {}, {"f", 100, 2, 3, "\tabc"}};
   CHECK(diagnostic(tab, Terminal{}).find("    | \t^^^\n") != std::string::npos);

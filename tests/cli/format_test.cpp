@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <random>
+#include <string>
 
 using namespace plan;
 
@@ -50,6 +52,23 @@ TEST_CASE("shown parts add up to the shown whole") {
     const double shown = std::accumulate(parts.begin(), parts.end(), 0.0);
     CHECK(std::llround(shown * unit) == std::llround(sum * unit));
     for (std::size_t i = 0; i < values.size(); ++i) CHECK(std::fabs(parts[i] - values[i]) * unit < 1.0 + 1e-9);
+  }
+}
+
+TEST_CASE("a duration of any length is read back as long, in the unit whose number has few digits") {
+  const std::map<std::string, double> units = {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1},
+                                               {"min", 60},  {"h", 3600},  {"days", 86400}};
+  for (double seconds = 1e-6; seconds < 3e7; seconds *= 1.013) {
+    const std::string text = duration_text(Seconds(seconds));
+    CAPTURE(seconds);
+    CAPTURE(text);
+    const std::size_t blank = text.find(' ');
+    REQUIRE(blank != std::string::npos);
+    REQUIRE(units.contains(text.substr(blank + 1)));
+    const double number = std::stod(text);
+    CHECK(number * units.at(text.substr(blank + 1)) == doctest::Approx(seconds).epsilon(0.04));
+    CHECK(number >= 0.99);
+    CHECK((number <= 1000 || text.ends_with("days")));
   }
 }
 
