@@ -52,6 +52,22 @@ TEST_CASE("nodes are as large as the files start them, fast links among them alo
     }
 }
 
+TEST_CASE("a node of no size, of its own or in a wider domain is left as it is") {
+  Cluster eight;
+  eight.gpus_per_node = eight.nics_per_node = 8;
+  eight.tiers.resize(2);
+  eight.tiers[0].size = 8;
+  for (const int each : {-8, 0, 8}) CHECK(with_node_of(eight, each).gpus_per_node == 8);
+  const Cluster four = with_node_of(eight, 4);
+  CHECK(four.gpus_per_node == 4);
+  CHECK(four.nics_per_node == 4);
+  CHECK(four.tiers[0].size == 4);
+  eight.tiers[0].size = 72;
+  CHECK(with_node_of(eight, 4).gpus_per_node == 8);
+  eight.tiers.clear();
+  CHECK(with_node_of(eight, 4).gpus_per_node == 8);
+}
+
 TEST_CASE("hardware that is named stays, and the answer names the difference") {
   const Problem named = problem_of(4, 4, {"--cluster", "dgx-a100"});
   CHECK(named.cluster.gpus_per_node == 8);
