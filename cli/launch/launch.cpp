@@ -265,7 +265,8 @@ void tell_of_other_gpus(const std::vector<LaunchSource>& files, const LaunchFact
   if (job.unused.size() == before) tell_of_other_count(facts, job);
   if (job.gpus != facts.gpus()) return;  // what the commands differ from is not what is counted
   for (const LaunchSource& source : files)
-    if (std::string other = with_other_gpus(source, facts); !other.empty()) unused(job, "not_used", std::move(other));
+    for (std::string other : {with_other_gpus(source, facts), with_other_pods(source, facts)})
+      if (!other.empty()) unused(job, "not_used", std::move(other));
 }
 
 /// What the files say that the layout does not show.
@@ -292,7 +293,7 @@ void tell_of_files(const std::vector<LaunchSource>& files, const LaunchFacts& fa
 Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, const LaunchContext& context) {
   std::vector<LaunchSource> files = given;
   for (LaunchSource& source : files)
-    if (!own_format(source) && other_tool(source) == nullptr)
+    if (other_tool(source) == nullptr)
       if (std::optional<LaunchSource> script = script_of_manifest(source)) source = std::move(*script);
   for (const LaunchSource& source : files)
     if (std::optional<Error> error = broken_command(source)) return fail(std::move(*error));

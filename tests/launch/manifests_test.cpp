@@ -227,4 +227,119 @@ TEST_CASE("words that a slip cuts off their command are refused at their line") 
     }
 }
 
+namespace {
+
+constexpr std::string_view kMegatron =
+    "pretrain_gpt.py --num-layers 8 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048 "
+    "--max-position-embeddings 2048 --micro-batch-size 1 --global-batch-size 256 --eval-interval 10 --vocab-size 32000 "
+    "--bf16";
+
+/// A container of so many GPUs with a command, as a list of words or as a script.
+std::string container(const std::string& command, int gpus, std::mt19937& random, const std::string& indent) {
+  std::string out = fmt::format("{}- name: a\n", indent);
+  out += fmt::format("{0}  resources:\n{0}    limits:\n{0}      nvidia.com/gpu: {1}\n", indent, gpus);
+  if (random() % 2 == 0) return out + fmt::format("{0}  command: [bash, -c]\n{0}  args: ['{1}']\n", indent, command);
+  out += fmt::format("{}  {}:\n", indent, random() % 2 == 0 ? "command" : "args");
+  for (const std::string_view word : split(command, " ")) out += fmt::format("{}  - \"{}\"\n", indent, word);
+  return out;
+}
+
+struct Manifest {
+  std::string head{};  ///< above the container
+  int nodes = 1;
+  bool told = false;  ///< the operator hands nodes to torchrun
+  std::string indent{};
+};
+
+Manifest random_manifest(std::mt19937& random) {
+  const int nodes = 1 + static_cast<int>(random() % 4);
+  switch (random() % 5) {
+    case 0:
+      return {fmt::format("apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec:\n  pytorchReplicaSpecs:\n    Worker:\n"
+                          "      replicas: {}\n      template:\n        spec:\n          containers:\n",
+                          nodes),
+              nodes, true, "          "};
+    case 1:
+      return {
+          fmt::format("apiVersion: elastic.iml.github.io/v1alpha1\nkind: ElasticJob\nspec:\n  replicaSpecs:\n"
+                      "    worker:\n      replicas: \"{}\"\n      template:\n        spec:\n          containers:\n",
+                      nodes),
+          nodes, true, "          "};
+    case 2:
+      return {fmt::format("apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec:\n  tasks:\n  - replicas: {}\n"
+                          "    template:\n      spec:\n        containers:\n",
+                          nodes),
+              nodes, false, "        "};
+    case 3:
+      return {fmt::format("apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nspec:\n  replicatedJobs:\n"
+                          "  - name: a\n    replicas: 2\n    template:\n      spec:\n        parallelism: {0}\n"
+                          "        completions: {0}\n        template:\n          spec:\n            containers:\n",
+                          nodes),
+              2 * nodes, false, "            "};
+    default:
+      return {
+          fmt::format("apiVersion: batch/v1\nkind: Job\nspec:\n  parallelism: {0}\n  completions: {0}\n  template:\n"
+                      "    spec:\n      containers:\n",
+                      nodes),
+          nodes, false, "      "};
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the pods of a manifest are the job's nodes where an operator says so, else the command's flags are") {
+  std::mt19937 random(13);
+  for (int round = 0; round < 80; ++round) {
+    const Manifest made = random_manifest(random);
+    const int gpus = 1 << (random() % 4);
+    const bool stated = random() % 2 == 0;
+    const std::string start = fmt::format("torchrun --nproc_per_node={}{} ", gpus,
+                                          stated ? fmt::format(" --nnodes={}", made.nodes) : std::string());
+    const std::string beside = random() % 2 == 0 ? "" : "apiVersion: v1\nkind: Service\nspec: {ports: [80]}\n---\n";
+    const std::string text = beside + made.head + container(start + std::string(kMegatron), gpus, random, made.indent);
+    CAPTURE(text);
+    const LaunchJob job = job_of("job.yaml", text);
+    CHECK(job.training->global_batch == 256);
+    if (stated || made.told || made.nodes == 1) {
+      CHECK(job.gpus == made.nodes * gpus);
+    } else {
+      CHECK(job.gpus == 0);  // each pod may be a job of its own
+    }
+    CHECK_FALSE(names(job.unused, "pods"));
+    if (!stated) continue;
+    const std::string other = std::string(text).replace(text.find("nnodes="), 8, "nnodes=9");
+    CHECK(names(job_of("job.yaml", other).unused, fmt::format("{} pods", made.nodes)));
+  }
+}
+
+TEST_CASE("a PyTorchJob's master and workers are one job of all their pods") {
+  const auto replicas = [](const char* name, int count, const std::string& command) {
+    return fmt::format(
+        "    {}:\n      replicas: {}\n      template:\n        spec:\n          containers:\n          - name: a\n"
+        "            command: [bash, -c, '{}']\n            resources: {{limits: {{nvidia.com/gpu: 8}}}}\n",
+        name, count, command);
+  };
+  const auto job = [&](const std::string& spec, const std::string& command) {
+    return job_of("job.yaml", "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec:\n" + spec +
+                                  "  pytorchReplicaSpecs:\n" + replicas("Master", 1, command) +
+                                  replicas("Worker", 3, command));
+  };
+  CHECK(job("", "torchrun --nproc_per_node 8 " + std::string(kMegatron)).gpus == 32);
+  CHECK(job("  nprocPerNode: \"4\"\n", "torchrun " + std::string(kMegatron)).gpus == 16);
+  CHECK(job("  nprocPerNode: auto\n", "torchrun " + std::string(kMegatron)).gpus == 32);
+  CHECK(job("", "torchrun --nnodes $WORLD_SIZE --node_rank $RANK --nproc_per_node 8 " + std::string(kMegatron)).gpus ==
+        32);
+}
+
+TEST_CASE("a script that a ConfigMap beside a job mounts is the job's") {
+  const std::string text = fmt::format(
+      "apiVersion: v1\nkind: ConfigMap\ndata:\n  train.sh: |\n    torchrun --nproc_per_node 8 {}\n---\n"
+      "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      containers:\n      - name: a\n"
+      "        command: [bash, /scripts/train.sh]\n        resources: {{limits: {{nvidia.com/gpu: 8}}}}\n",
+      kMegatron);
+  const LaunchJob job = job_of("job.yaml", text);
+  CHECK(job.gpus == 8);
+  CHECK(job.training->global_batch == 256);
+}
+
 }  // namespace plan

@@ -102,55 +102,6 @@ std::optional<std::size_t> program_in(const std::vector<ShellWord>& words) {
   return script.value_or(0);
 }
 
-/// A TrainJob lists torchrun's words in YAML: one line each, `- "word"` or inside brackets.
-std::vector<ShellWord> listed_words(const std::string& text) {
-  std::vector<ShellWord> words;
-  int line = 0;
-  bool inside = false;
-  for (std::size_t at = 0; at < text.size();) {
-    ++line;
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view row = std::string_view(text).substr(at, end - at);
-    at = end + 1;
-    const std::size_t first = row.find_first_not_of(' ');
-    if (first == std::string_view::npos) continue;
-    row.remove_prefix(first);
-    if (row.starts_with('#')) continue;
-    if (row.starts_with("args:")) {
-      inside = true;
-      row.remove_prefix(5);
-    } else if (inside && !row.starts_with("- ")) {
-      inside = false;
-    }
-    if (!inside) continue;
-    std::string word;
-    char quote = 0;
-    bool started = false;
-    const auto flush = [&] {
-      if (started && word != "-") words.push_back({word, line});
-      word.clear(), started = false;
-    };
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const char c = row[i];
-      if (c == '#' && quote == 0 && !started) break;  // a comment
-      if (quote != 0 && c == '\\' && quote == '"' && i + 1 < row.size())
-        word.push_back(row[++i]);
-      else if (quote != 0 && c == quote)
-        quote = 0;
-      else if (quote != 0)
-        word.push_back(c);
-      else if (c == '"' || c == '\'')
-        quote = c, started = true;
-      else if (c == ' ' || c == '[' || c == ']' || c == ',')
-        flush();
-      else
-        word.push_back(c), started = true;
-    }
-    flush();
-  }
-  return words;
-}
-
 struct Launch {
   std::string file{};
   ShellCommand command{};
@@ -170,11 +121,6 @@ std::optional<Launch> launch_of(const std::string& file, ShellCommand command) {
 
 std::vector<Launch> launches_in(const LaunchSource& source, std::vector<Note>& notes) {
   std::vector<Launch> out;
-  if (source.text.find("kind: TrainJob") != std::string::npos) {
-    if (std::optional<Launch> launch = launch_of(source.path, {listed_words(source.text), {}}))
-      out.push_back(std::move(*launch));
-    return out;
-  }
   const Script& script = follow_script(source);
   std::size_t last = script.commands.size();
   for (std::size_t i = 0; i < script.commands.size(); ++i)
@@ -214,19 +160,8 @@ std::optional<Error> several_jobs(const std::vector<Launch>& launches) {
 /// Variables that the script sets or exports, with their lines where known.
 void take_environment(const Launch& launch, const LaunchSource& source, MegatronArgs& args) {
   for (const auto& [name, value] : launch.command.environment) args.environment[name] = {{value}, source.path};
-  if (source.text.find("kind: TrainJob") == std::string::npos) {
-    for (const auto& [name, word] : follow_script(source).exported)
-      args.environment[name] = {{word.text}, fmt::format("{}:{}", source.path, word.line)};
-    return;
-  }
-  for (const char* name : {"CUDA_DEVICE_MAX_CONNECTIONS", "PYTORCH_CUDA_ALLOC_CONF"}) {
-    const std::size_t at = source.text.find(fmt::format("name: {}", name));
-    const std::size_t value = at == std::string::npos ? at : source.text.find("value:", at);
-    if (value == std::string::npos) continue;
-    std::string text = source.text.substr(value + 6, source.text.find('\n', value) - value - 6);
-    std::erase_if(text, [](char c) { return c == '"' || c == ' ' || c == '\''; });
-    args.environment[name] = {{text}, source.path};
-  }
+  for (const auto& [name, word] : follow_script(source).exported)
+    args.environment[name] = {{word.text}, fmt::format("{}:{}", source.path, word.line)};
 }
 
 }  // namespace

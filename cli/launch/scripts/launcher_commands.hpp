@@ -48,6 +48,9 @@ void count_commands(const Script& script, const std::string& file, LaunchFacts& 
 /// empty: none.
 [[nodiscard]] std::string with_misspelt_flag(const LaunchSource& source);
 
+/// A manifest whose pods with GPUs are not the nodes that are counted, said in a line; empty if they agree.
+[[nodiscard]] std::string with_other_pods(const LaunchSource& source, const LaunchFacts& facts);
+
 /// Nodes and GPUs that launchers among the files state (sbatch header, torchrun's flags, TrainJob, SkyPilot, hostfile).
 [[nodiscard]] LaunchFacts launcher_facts(std::span<const LaunchSource> files);
 

@@ -6,6 +6,7 @@
 
 #include "cli/launch/job/format.hpp"
 #include "cli/launch/scripts/launcher_commands.hpp"
+#include "cli/launch/scripts/pods.hpp"
 #include "cli/launch/scripts/script_words.hpp"
 #include "cli/shell/shell.hpp"
 #include "cli/shell/statements.hpp"
@@ -140,7 +141,7 @@ void from_srun(const Script& script, const std::string& file, LaunchFacts& facts
   }
 }
 
-/// `numNodes: 128` of a TrainJob, `num_nodes: 4` of SkyPilot: the first value of a key.
+/// `num_nodes: 4` of SkyPilot, `nodes: 4` of dstack: the first value of a key.
 int yaml_number(const std::string& text, std::string_view key) {
   for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + 1)) {
     const bool starts = at == 0 || text[at - 1] == ' ' || text[at - 1] == '\n';
@@ -225,6 +226,18 @@ void from_image(const LaunchSource& source, LaunchFacts& facts) {
   }
 }
 
+/// Pods count as nodes where their command states none: an operator tells torchrun of them, and without one each of
+/// several pods could be a job of its own.
+void from_kubernetes(const LaunchSource& source, LaunchFacts& facts) {
+  const Pods pods = pods_of(source.manifest, source.path);
+  const std::string where = pods.line > 0 ? fmt::format("{}:{}", source.path, pods.line) : source.path;
+  count_commands(follow_script(source), source.path, facts);
+  if (pods.hand_to_torchrun && facts.gpus_per_node == 0) facts.gpus_per_node = pods.ranks > 0 ? pods.ranks : pods.gpus;
+  if (facts.nodes > 0 || facts.ranks > 0) return;
+  if (pods.hand_to_torchrun) facts.nodes = pods.count, facts.gpus_where = where;
+  if (pods.hand_to_torchrun || pods.count > 1) facts.one_node.clear();
+}
+
 /// Lines `host slots=8`.
 void from_hostfile(const std::string& text, const std::string& path, LaunchFacts& facts) {
   std::size_t hosts = 0;
@@ -241,14 +254,22 @@ void from_hostfile(const std::string& text, const std::string& path, LaunchFacts
 
 }  // namespace
 
+std::string with_other_pods(const LaunchSource& source, const LaunchFacts& facts) {
+  if (source.manifest.empty() || facts.nodes == 0 || facts.gpus_per_node == 0) return {};
+  const Pods pods = pods_of(source.manifest, source.path);
+  if (pods.count == 0 || (pods.count == facts.nodes && (pods.gpus == 0 || pods.gpus == facts.gpus_per_node))) return {};
+  const std::string gpus = pods.gpus == 0 ? "" : fmt::format(" of {} GPUs", pods.gpus);
+  return fmt::format("{}:{}: {} pods{} are started; the command's {} nodes of {} count", source.path, pods.line,
+                     pods.count, gpus, facts.nodes, facts.gpus_per_node);
+}
+
 LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
   LaunchFacts facts;
   for (const LaunchSource& source : files) {
     const std::string text = without_comments(file_text(source));
     from_image(source, facts);
-    if (text.find("kind: TrainJob") != std::string::npos) {
-      facts.nodes = yaml_number(text, "numNodes"), facts.gpus_per_node = yaml_number(text, "numProcPerNode");
-      facts.gpus_where = source.path;
+    if (!source.manifest.empty() && text.find("apiVersion:") != std::string::npos) {
+      from_kubernetes(source, facts);
     } else if (text.find("accelerators:") != std::string::npos && text.find("run:") != std::string::npos) {
       facts.nodes = std::max(1, yaml_number(text, "num_nodes"));
       from_skypilot(text, source.path, facts);

@@ -6,9 +6,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "cli/launch/scripts/pods.hpp"
 #include "cli/launch/start/launcher.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/text.hpp"
@@ -19,13 +22,6 @@ namespace plan {
 namespace {
 
 using yaml::Node;
-
-const Node* value_of(const Node& map, std::string_view key) {
-  if (map.kind != yaml::Kind::Map) return nullptr;
-  for (std::size_t i = 0; i + 1 < map.items.size(); i += 2)
-    if (map.items[i].text == key) return &map.items[i + 1];
-  return nullptr;
-}
 
 /// The lines of the script that is being put together, as many as the file has.
 class Lines {
@@ -196,21 +192,54 @@ bool add_containers(Lines& lines, const Node& node) {
   return any;
 }
 
+/// What an operator tells the pods that it starts, in front of their commands: how many they are.
+void add_operators_variables(Lines& lines, const Pods& pods) {
+  if (!pods.hand_to_torchrun || pods.count == 0) return;
+  const std::string nodes = fmt::format("{}", pods.count);
+  add_variable(lines, 1, "PET_NNODES", nodes);
+  add_variable(lines, 1, "NODE_NUM", nodes);  // DLRover
+  // The training operator counts processes where the job states them, else pods.
+  add_variable(lines, 1, "WORLD_SIZE", fmt::format("{}", std::int64_t{pods.count} * std::max(1, pods.ranks)));
+  add_variable(lines, 1, "RANK", "0");
+}
+
+/// Files that a ConfigMap beside the job mounts can be opened by their names.
+void let_open_mounted(LaunchSource& script, const std::vector<Node>& documents) {
+  std::map<std::string, LaunchSource> files;
+  for (const Node& document : documents) {
+    const Node *kind = value_of(document, "kind"), *data = value_of(document, "data");
+    if (kind == nullptr || kind->text != "ConfigMap" || data == nullptr || data->kind != yaml::Kind::Map) continue;
+    for (std::size_t i = 0; i + 1 < data->items.size(); i += 2)
+      files[data->items[i].text] = {data->items[i].text, data->items[i + 1].text, {}, {}, {}, {}};
+  }
+  if (files.empty()) return;
+  script.open = [disk = std::move(script.open), files = std::move(files)](std::string_view name) {
+    const auto found = files.find(std::string(base_name(name)));
+    if (found != files.end()) return std::optional<LaunchSource>(found->second);
+    return disk ? disk(name) : std::nullopt;
+  };
+}
+
 }  // namespace
 
 std::optional<LaunchSource> script_of_manifest(const LaunchSource& source) {
   const bool yaml = source.path.ends_with(".yaml") || source.path.ends_with(".yml");
   if (!yaml || is_shell(source)) return std::nullopt;
-  const Result<yaml::Document> document = yaml::parse_with_anchors(source.text, source.path);
-  if (!document) return std::nullopt;
+  const std::vector<Node> documents = documents_of(source.text, source.path);
   Lines lines(source.text);
-  const Node& root = document->root;
-  const bool kubernetes = value_of(root, "apiVersion") != nullptr && value_of(root, "kind") != nullptr;
-  if (!(kubernetes ? add_containers(lines, root) : add_sky_task(lines, root) || add_dstack_task(lines, root)))
-    return std::nullopt;
+  const bool kubernetes = std::any_of(documents.begin(), documents.end(), is_kubernetes);
+  bool any = false;
+  if (kubernetes) {
+    add_operators_variables(lines, pods_of(source.text, source.path));
+    for (const Node& document : documents) any |= add_containers(lines, document);
+  } else if (documents.size() == 1) {
+    any = add_sky_task(lines, documents.front()) || add_dstack_task(lines, documents.front());
+  }
+  if (!any) return std::nullopt;
   LaunchSource script = source;
   script.manifest = source.text;
   script.text = lines.text();
+  if (kubernetes) let_open_mounted(script, documents);
   return script;
 }
 

@@ -20,7 +20,7 @@ namespace {
 constexpr auto kStarters = word_list([] {
   return "torchrun deepspeed accelerate python python3 srun mpirun llamafactory-cli axolotl swift megatron "
          "tune ray torch.distributed.launch uv mpiexec jsrun oumi sbatch litgpt automodel composer trl xtuner nemo "
-         "colossalai";
+         "colossalai dlrover-run torchx";
 });
 
 bool starts_program(const ShellCommand& command) {

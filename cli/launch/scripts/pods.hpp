@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "presets/yaml.hpp"
+
+namespace plan {
+
+/// The value of a key of a map; null where there is none.
+[[nodiscard]] const yaml::Node* value_of(const yaml::Node& map, std::string_view key);
+
+/// The documents of a manifest, between lines `---`, each with the line numbers of the file; those that are no YAML
+/// (templates of Helm's) are left out.
+[[nodiscard]] std::vector<yaml::Node> documents_of(const std::string& text, const std::string& path);
+
+/// Whether a document describes an object of Kubernetes.
+[[nodiscard]] bool is_kubernetes(const yaml::Node& document);
+
+/// The pods with GPUs that a manifest of Kubernetes starts.
+struct Pods {
+  int count = 0;                  ///< 0: none, or not stated in numbers
+  int gpus = 0;                   ///< of each, by its limits; 0: not stated, or they differ
+  int ranks = 0;                  ///< processes of each, where the job states them itself (`nprocPerNode`)
+  bool hand_to_torchrun = false;  ///< the operator tells torchrun of nodes and processes, in PET_* variables
+  int line = 0;                   ///< where the last number of copies is, else the GPUs
+};
+[[nodiscard]] Pods pods_of(const std::string& text, const std::string& path);
+
+}  // namespace plan
