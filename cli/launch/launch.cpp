@@ -297,8 +297,9 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
       if (std::optional<LaunchSource> script = script_of_manifest(source)) source = std::move(*script);
   for (const LaunchSource& source : files)
     if (std::optional<Error> error = broken_command(source)) return fail(std::move(*error));
-  const std::set<std::string> naming =
+  const Result<std::set<std::string>> naming =
       add_named_files(files, [](const LaunchSource& file) { return format_of(file).has_value(); });
+  if (!naming) return fail(naming.error());
   LaunchFacts facts = launcher_facts(files);
   facts.megatron = context.megatron;
   take_total(facts, files, context);
@@ -313,7 +314,7 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
     facts.model = std::move(*config);
     facts.model_where = source.path;
   }
-  const Result<std::vector<std::vector<LaunchSource>>> by_format = sorted(files, naming);
+  const Result<std::vector<std::vector<LaunchSource>>> by_format = sorted(files, *naming);
   if (!by_format) return fail(by_format.error());
   Result<LaunchJob> job = read_by_format(files, *by_format, facts);
   if (!job) {

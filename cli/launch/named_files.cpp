@@ -1,7 +1,6 @@
 // Configuration files that scripts name, and what their commands say beside them. Tested by
 // tests/launch/overlays_test.cpp.
 #include "cli/launch/named_files.hpp"
-#include "cli/launch/job/weighty_names.hpp"
 
 #include <fmt/core.h>
 
@@ -9,6 +8,8 @@
 #include <map>
 #include <optional>
 
+#include "cli/launch/job/unread.hpp"
+#include "cli/launch/job/weighty_names.hpp"
 #include "cli/launch/overlays.hpp"
 #include "cli/launch/scripts/launcher_commands.hpp"
 #include "cli/launch/scripts/script_words.hpp"
@@ -21,6 +22,25 @@
 namespace plan {
 namespace {
 
+/// Where the own words of a command's program begin: the launcher's options in front say nothing of the job.
+std::size_t own_words(const std::vector<ShellWord>& words) {
+  for (std::size_t i = 0; i + 1 < words.size(); ++i)
+    if (words[i].text.ends_with(".py") || words[i].text == "-m") return i + 1;
+  return 1;
+}
+
+/// Degrees that a command states beside the files that it names, where no reader takes them: `--pipe_parallel_size 4`.
+void refuse_degrees(const ShellCommand& command, const std::string& script, const std::set<std::size_t>& taken,
+                    Errors& errors) {
+  for (std::size_t i = own_words(command.words); i < command.words.size(); ++i) {
+    const std::string& word = command.words[i].text;
+    if (taken.count(i) > 0 || (!word.starts_with("--") && word.find('=') == std::string::npos)) continue;
+    const auto& [flag, value, line] = flag_at(command, i);
+    const std::string_view key = std::string_view(flag).substr(std::min(flag.find_first_not_of("-+"), flag.size()));
+    if (states_degree(key, value)) errors.push_back(degree_not_read(fmt::format("{}:{}", script, line), key, value));
+  }
+}
+
 /// What a command of no known tool says beside the files that it names: its words may lie over theirs.
 std::optional<std::string> unread_words(const ShellCommand& command, const std::vector<std::string>& names,
                                         const std::set<std::size_t>& taken) {
@@ -29,10 +49,7 @@ std::optional<std::string> unread_words(const ShellCommand& command, const std::
   std::string shown, files;
   std::size_t count = 0;
   const std::vector<ShellWord>& words = command.words;
-  std::size_t first = 1;  // behind the program: the launcher's own options say nothing of the job
-  for (std::size_t i = 0; i + 1 < words.size() && first == 1; ++i)
-    if (words[i].text.ends_with(".py") || words[i].text == "-m") first = i + 1;
-  for (std::size_t i = first; i < words.size(); ++i) {
+  for (std::size_t i = own_words(words); i < words.size(); ++i) {
     const ShellWord& word = words[i];
     const bool flag = word.text.starts_with("--"), sets = word.text.find('=') != std::string::npos;
     const bool naming = std::any_of(std::begin(kNaming), std::end(kNaming),
@@ -96,7 +113,7 @@ void tell_other_words(const ShellCommand& command, const LaunchSource& counted, 
 /// command that states a job; another training is left out, which is a note as well. The first `given` files are not
 /// named by commands.
 bool add_files_of(const ShellCommand& command, LaunchSource& script, std::size_t given, Recognises* known,
-                  std::vector<LaunchSource>& files, std::string& job) {
+                  std::vector<LaunchSource>& files, std::string& job, Errors& errors) {
   constexpr std::size_t kMostNamed = 8;
   std::vector<std::string> names;
   std::vector<LaunchSource> own;  // what shards a training that is left out is left out with it
@@ -131,6 +148,7 @@ bool add_files_of(const ShellCommand& command, LaunchSource& script, std::size_t
   if (names.empty()) return false;
   std::move(own.begin(), own.end(), std::back_inserter(files));
   if (std::optional<std::string> text = unread_words(command, names, taken)) script.notes.push_back(std::move(*text));
+  refuse_degrees(command, script.path, taken, errors);
   return true;
 }
 
@@ -173,17 +191,19 @@ std::vector<const ShellCommand*> in_order(const std::vector<ShellCommand>& comma
 
 }  // namespace
 
-std::set<std::string> add_named_files(std::vector<LaunchSource>& files, Recognises* known) {
+Result<std::set<std::string>> add_named_files(std::vector<LaunchSource>& files, Recognises* known) {
   std::set<std::string> naming;
+  Errors errors;
   const std::size_t given = files.size();
   for (std::size_t i = 0; i < given; ++i) {
     if (!is_shell(files[i]) || known(files[i])) continue;
     LaunchSource script = files[i];  // which the vector may move
     std::string job;
     for (const ShellCommand* command : in_order(follow_script(script).commands))
-      if (add_files_of(*command, script, given, known, files, job)) naming.insert(script.path);
+      if (add_files_of(*command, script, given, known, files, job, errors)) naming.insert(script.path);
     files[i] = std::move(script);
   }
+  if (!errors.empty()) return fail(std::move(errors));
   return naming;
 }
 

@@ -23,6 +23,28 @@ std::string yaml(const std::string& top, const std::string& fsdp, int machines =
       machines, processes, top, fsdp);
 }
 
+TEST_CASE("degrees of accelerate's mesh that do not make up its processes are refused under FSDP and DeepSpeed") {
+  const Files files;
+  for (const std::string kind : {"FSDP", "DEEPSPEED"})
+    for (const int copies : {1, 2, 4})
+      for (const int shards : {1, 2, 4})
+        for (const int ranks : {1, 2}) {
+          const std::string sharding =
+              kind == "FSDP" ? "fsdp_config:\n  fsdp_version: 2\n" : "deepspeed_config:\n  zero_stage: 3\n";
+          const std::string split = kind == "FSDP" ? "cp" : "sp";
+          const std::string text = fmt::format(
+              "compute_environment: LOCAL_MACHINE\ndistributed_type: {}\nmixed_precision: bf16\nnum_machines: 1\n"
+              "num_processes: 8\n{}parallelism_config:\n  parallelism_config_dp_replicate_size: {}\n"
+              "  parallelism_config_dp_shard_size: {}\n  parallelism_config_{}_size: {}\n",
+              kind, sharding, copies, shards, split, ranks);
+          CAPTURE(text);
+          const int product = copies * shards * ranks;
+          const Result<LaunchJob> job = files.read("acc.yaml", text);
+          REQUIRE(job.has_value() == (product == 8 || product == 1));
+          if (!job) CHECK(job.error().front().code == "does_not_divide");
+        }
+}
+
 }  // namespace
 
 TEST_CASE("names of accelerate's that weigh are told where nothing prices them, and their plain values are not") {

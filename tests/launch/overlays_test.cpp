@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "presets/store.hpp"
 #include "small_files.hpp"
 
 namespace plan {
@@ -51,23 +52,31 @@ TEST_CASE("words of a program that nobody knows lie over the keys that its file 
       "  gpus_per_node: 8\nsft:\n  max_num_steps: 1\n";
   const std::string words =
       "policy.train_global_batch_size=16 policy.max_total_sequence_length=2048 "
-      "++policy.megatron_cfg.tensor_model_parallel_size=4 policy.megatron_cfg.pipeline_model_parallel_size=2";
+      "++policy.megatron_cfg.tensor_model_parallel_size=4 ";
+  const std::string stages = "policy.megatron_cfg.pipeline_model_parallel_size=2";  // of which the file states none
   for (const std::string program : {"python -m lab.start", "python start.py", "uv run start.py"})
     for (const std::string naming : {"--config run.yaml ", "--config=run.yaml "}) {
       CAPTURE(program + naming);
-      const LaunchJob job = started("run.yaml", text, program + " " + naming + words);
+      const LaunchJob job = started("run.yaml", text, program + " " + naming + words + "policy.optimizer.lr=1");
       CHECK(job.training->global_batch == 16);
       CHECK(job.training->seq == 2048);
       CHECK(job.fixed.tp == 4);
-      CHECK(names(job.unused, "pipeline_model_parallel_size=2"));  // the file states none, and the program may not, too
+      CHECK(names(job.unused, "policy.optimizer.lr=1"));  // the file states none, and the program may not, too
       CHECK_FALSE(names(job.unused, "train_global_batch_size=16"));
       CHECK(place_of(job, "tp").ends_with("run.sh:2"));
+      const Files files;
+      files.folder.write("run.yaml", text);
+      const Result<LaunchJob> split =
+          files.read("run.sh", "#!/bin/bash\n" + program + " " + naming + words + stages + "\n", on(16));
+      REQUIRE_FALSE(split);
+      CHECK(split.error().front().code == "degree_not_read");
     }
   // NeMo-RL's own programs, as files and as modules, take every word.
   for (const std::string program : {"python examples/run_sft.py", "uv run examples/run_sft.py",
                                     "python -m examples.run_sft", "/opt/venv/bin/python -m examples.run_sft"}) {
     CAPTURE(program);
-    const LaunchJob job = started("run.yaml", text, program + " --config run.yaml cluster.num_nodes=2 " + words);
+    const LaunchJob job =
+        started("run.yaml", text, program + " --config run.yaml cluster.num_nodes=2 " + words + stages);
     CHECK(job.training->global_batch == 16);
     CHECK(job.fixed.tp == 4);
     CHECK(job.fixed.pp == 2);
@@ -201,6 +210,29 @@ TEST_CASE("words of a program whose way is not known are named and lie over noth
       started("f.yaml", kFactory, "export NNODES=2 NPROC_PER_NODE=8\npython launch.py f.yaml lora_rank=64");
   CHECK(job.training->lora.rank == 8);
   CHECK(names(job.unused, "lora_rank=64"));
+}
+
+TEST_CASE("a degree of a command whose program is not known is refused, unless it is one") {
+  const std::string json = R"({"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true}})";
+  const auto read = [&](const std::string& words) {
+    const Files files;
+    files.folder.write("ds.json", json);
+    LaunchContext context = on(16);
+    context.model = load_model("llama3-8b", {.files = false})->value;
+    return files.read("run.sh", "#!/bin/bash\ndeepspeed cli/train.py --deepspeed_config ds.json " + words + "\n",
+                      context);
+  };
+  for (const std::string name : {"pipe_parallel_size", "model_parallel_size", "tensor-parallel-size", "cp_size",
+                                 "sequence_parallel_degree", "ep_degree", "model.tp_size"})
+    for (const std::string joint : {" ", "="}) {
+      CAPTURE(name + joint);
+      const Result<LaunchJob> job = read("--steps 10 --" + name + joint + "4");
+      REQUIRE_FALSE(job);
+      CHECK(job.error().front().code == "degree_not_read");
+      CHECK(job.error().front().message.find("run.sh:2: `" + name + "`") != std::string::npos);
+      CHECK(read("--steps 10 --" + name + joint + "1"));
+    }
+  CHECK(read("--vllm_tensor_parallel_size 4 --data_parallel_size 4"));  // of what answers, and what follows anyway
 }
 
 TEST_CASE("a recipe's command that ends behind any of its words is read or refused") {

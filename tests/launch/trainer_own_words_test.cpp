@@ -123,6 +123,36 @@ TEST_CASE("a program's own word for the precision counts, and one that nobody kn
         Precision::Bf16);
 }
 
+TEST_CASE("DeepSpeed's file is followed, or missed, under each name that a program has for it") {
+  const std::string arguments =
+      "model_name_or_path: Qwen/Qwen2.5-7B\nper_device_train_batch_size: 2\ngradient_accumulation_steps: 4\n"
+      "max_length: 3072\nbf16: true\n";
+  for (const std::string name :
+       {"deepspeed", "deepspeed_config", "deepspeed_config_file", "deepspeed_file", "deepspeed_config_path",
+        "deepspeed_path", "ds_config", "ds_config_file", "ds_config_path"})
+    for (const int stage : {1, 2, 3}) {
+      CAPTURE(name);
+      const Files files;
+      files.folder.write(
+          "ds.json", fmt::format(R"({{"bf16": {{"enabled": true}}, "zero_optimization": {{"stage": {}}}}})", stage));
+      const std::string yaml = arguments + name + ": ds.json\n";
+      const Result<LaunchJob> job = files.read("a.yaml", yaml, on(8));
+      REQUIRE(job);
+      CHECK(job->fixed.zero == stage);
+      CHECK(job->training->precision == Precision::Bf16);
+      CHECK_FALSE(names(job->unused, name));
+      CHECK(error_of("a.yaml", arguments + name + ": other.json\n", on(8)) == "missing_file");
+      if (name == "deepspeed_config_file") continue;  // accelerate's launcher has that one
+      const std::string command =
+          "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 2 "
+          "--bf16 --" +
+          name + " ds.json\n";
+      const Result<LaunchJob> script = files.read("run.sh", command, on(8));
+      REQUIRE(script);
+      CHECK(script->fixed.zero == stage);
+    }
+}
+
 TEST_CASE("a file of arguments says the same in JSON and in YAML, whose tool is known by its words") {
   const std::vector<OwnWords> tools = {{{"model_name_or_path", "Qwen/Qwen2.5-7B"},
                                         {"stage", "sft"},

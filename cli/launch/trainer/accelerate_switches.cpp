@@ -44,6 +44,23 @@ void read_machines(JobBuilder& builder, const LaunchFacts& facts) {
                                      processes / machines, processes));
 }
 
+void refuse_other_mesh(JobBuilder& builder) {
+  const std::string mesh = "acc.parallelism_config.parallelism_config_";
+  std::int64_t product = 1;
+  std::string last;
+  for (const char* axis : {"tp_size", "cp_size", "sp_size", "dp_shard_size", "dp_replicate_size"}) {
+    const int degree = builder.degree(mesh + axis, 1);
+    if (!builder.plausible({degree, static_cast<int>(product)})) return;
+    product *= degree;
+    if (builder.settings.states(mesh + axis)) last = mesh + axis;
+  }
+  const bool copies =
+      builder.settings.states(mesh + "dp_shard_size") || builder.settings.states(mesh + "dp_replicate_size");
+  if (copies && product > 1 && builder.job.gpus > 0 && product != builder.job.gpus)
+    builder.errors.push_back({"does_not_divide", fmt::format("{}: the degrees multiply to {}, but num_processes is {}",
+                                                             builder.settings.where(last), product, builder.job.gpus)});
+}
+
 void read_accelerate_switches(JobBuilder& builder) {
   // The launcher stops at such a number, whatever GPUs it is shown.
   constexpr std::string_view kProcesses = "args.num_processes";

@@ -336,6 +336,7 @@ Result<LaunchJob> read_deepspeed(std::span<const LaunchSource> files, const Laun
   if (builder.job.gpus == 0 || ray) hugging_face::read_processes(builder, facts);
   hugging_face::read_machines(builder, facts);
   hugging_face::read_accelerate_switches(builder);
+  hugging_face::refuse_other_mesh(builder);
   const Degrees degrees = read_degrees(builder);
   read_zero(builder);
   hugging_face::read_precision(builder, true);
@@ -360,16 +361,17 @@ bool starts_deepspeed(const LaunchSource& source) {
     }
     return false;
   };
+  const auto taken = [&] {  // whatever its program calls DeepSpeed's file
+    const Result<Settings> settings = settings_of(std::span(&source, 1));
+    return settings && settings->has_section("ds.");
+  };
   switch (kind_of(source)) {
     case Kind::DeepSpeed: return true;
-    case Kind::Trainer: return text.find("\"deepspeed\"") != std::string::npos || names("deepspeed:");
+    case Kind::Trainer: return text.find("\"deepspeed\"") != std::string::npos || names("deepspeed:") || taken();
     case Kind::Axolotl: return names("deepspeed:");
     case Kind::Factory: return text.find("name: deepspeed") != std::string::npos;
     case Kind::Accelerate: return text.find("distributed_type: DEEPSPEED") != std::string::npos;
-    case Kind::Script: {
-      const Result<Settings> settings = settings_of(std::span(&source, 1));
-      return settings && settings->has_section("ds.");
-    }
+    case Kind::Script: return taken();
     case Kind::Torchtune:
     case Kind::None: return false;
   }

@@ -104,6 +104,9 @@ void read_unknown_to_accelerate(JobBuilder& builder);
 void read_machines(JobBuilder& builder, const LaunchFacts& facts);
 /// What of accelerate's file is counted otherwise than stated.
 void read_accelerate_switches(JobBuilder& builder);
+/// accelerate stops where the degrees of its mesh, those that it leaves to DeepSpeed among them, do not make up the
+/// processes: ParallelismConfig.validate_accelerator.
+void refuse_other_mesh(JobBuilder& builder);
 /// Switches of DeepSpeed's, and what of its file is counted otherwise than stated, at a stage of ZeRO.
 void read_deepspeed_switches(JobBuilder& builder, int stage);
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <set>
 
+#include "cli/launch/job/weighty_names.hpp"
 #include "cli/launch/scripts/script_words.hpp"
 #include "cli/launch/trainer/hugging_face.hpp"
 #include "cli/launch/trainer/sources.hpp"
@@ -143,13 +144,24 @@ std::set<std::string, std::less<>> take_accelerate_flags(const LaunchSource& sou
   return taken;
 }
 
+/// Whether an argument names DeepSpeed's file, as the Trainer has it or as programs of their own call it.
+bool names_deepspeed(const Setting& setting) {
+  constexpr std::string_view kNames[] = {"deepspeed",      "deepspeed_config",      "deepspeed_config_file",
+                                         "deepspeed_file", "deepspeed_config_path", "deepspeed_path",
+                                         "ds_config",      "ds_config_file",        "ds_config_path"};
+  const std::string value = lowered(setting.value);
+  return std::find(std::begin(kNames), std::end(kNames), setting.key) != std::end(kNames) &&
+         (setting.key == kNames[0] ? !switched_off(value) : value.ends_with(".json"));
+}
+
 void take_trainer(const LaunchSource& source, const Settings& keys, Settings& all, bool follow) {
   // ms-swift names the model by `model:`, and how it is tuned by words of its own.
   const bool swift = keys.states("model") && !keys.states("model_name_or_path") &&
                      (keys.states("tuner_type") || keys.states("train_type"));
   for (const Setting& setting : keys.all()) {
-    set(all, swift ? renamed(kSwift, setting.key) : "args." + setting.key, setting);
-    if (setting.key == "deepspeed" && !setting.value.empty() && follow) follow_deepspeed(source, setting, all);
+    const bool deepspeed = names_deepspeed(setting);
+    set(all, deepspeed ? "args.deepspeed" : swift ? renamed(kSwift, setting.key) : "args." + setting.key, setting);
+    if (deepspeed && follow) follow_deepspeed(source, setting, all);
   }
   const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
   set(all, std::string(kOwnArguments), "", keys.all().empty() ? none : keys.all().front());  // a line that has words
@@ -215,12 +227,15 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
     take_argument_file(source, command, flags, all);
   if (const Setting* named = flags.get("config_file")) follow_accelerate(source, *named, all, follow);
   const std::set<std::string, std::less<>> taken = take_accelerate_flags(source, flags, all, follow);
+  bool shards = flags.states("zero_stage");
   for (const Setting& setting : flags.all()) {
     const std::string_view key = setting.key;
     if (taken.contains(key)) continue;
     if (take_object(setting, all)) continue;
-    set(all, swift ? renamed(kSwift, key) : "args." + setting.key, setting);
-    const bool file = key == "deepspeed_config" || (key == "deepspeed" && setting.value != "true");
+    const bool own = key == "deepspeed" || key == "deepspeed_config";  // a switch, too; any value names a file
+    const bool file = own ? setting.value != "true" : key != "deepspeed_config_file" && names_deepspeed(setting);
+    shards |= own || file;
+    set(all, file && !own ? "args.deepspeed" : swift ? renamed(kSwift, key) : "args." + setting.key, setting);
     if (file && follow) follow_deepspeed(source, setting, all);
   }
   take_chat(flags, all);
@@ -232,7 +247,6 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
     if (word.text == "trl" || word.text.ends_with("/trl") || word.text.find("trl/scripts/") != std::string::npos ||
         word.text.ends_with("examples/scripts/sft.py") || word.text.starts_with("trl.scripts."))
       set(all, "trl", none);
-  const bool shards = flags.states("deepspeed") || flags.states("deepspeed_config") || flags.states("zero_stage");
   set(all, "args.launched", base_name(command.words.front().text) == "deepspeed" && !shards ? "deepspeed" : "true",
       none);
   for (const ShellWord& word : command.words)
