@@ -1,5 +1,5 @@
 // Launch files of tools without a reader, recognised by their own keys: each is named, with what to do instead of
-// guessing. A key at the start of a line is written `^key`. Tested by tests/launch/reading_test.cpp.
+// guessing. A key at the start of a line is written `^key`. Tested by tests/launch/trains_nothing_test.cpp.
 #include "cli/launch/other_tools.hpp"
 
 #include <algorithm>
@@ -45,6 +45,13 @@ constexpr OtherTool kTools[] = {
      {}},
     {"a SageMaker recipe", kState, {"^run:", "^training_config:", "llm_finetuning_aws"}, {}},
     {"an oumi configuration", kState, {"^model:", "^training:", "model_name:"}, {"trainer_type:", "output_dir:"}},
+    {"a Fast-LLM configuration",
+     kState,
+     {"^training:", "^model:", "\n  base_model:"},
+     {"train_iters:", "multi_stage:", "distributed:"}},
+    {"an RL2 configuration", kState, {"^actor:", "^rollout:"}, {"prompts_per_rollout:", "max_length_per_device:"}},
+    {"a dolomite-engine configuration", kState, {"^model_args:", "^training_parameters:"}, {}},
+    {"a MindSpeed-RL experiment", kState, {"^megatron_training:", "^actor_config:"}, {}},
     {"an AReaL experiment", kState, {"allocation_mode:", "experiment_name:"}, {}},
     {"an AReaL experiment", kState, {"^experiment_name:", "^trial_name:"}, {"^actor:", "^gconfig:", "^cluster:"}},
     {"verl's own configuration of supervised training",

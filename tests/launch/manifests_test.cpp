@@ -99,12 +99,35 @@ std::string train_job(const Words& job, std::mt19937&) {
   return out;
 }
 
+/// `entrypoint:` of Determined's, as a text or as a list.
+std::string determined_experiment(const Words& job, std::mt19937& random) {
+  std::string out = fmt::format("name: x\nresources:\n  slots_per_trial: {}\nsearcher:\n  name: single\n", job.gpus);
+  Words own = job;
+  own.words.erase(own.words.begin(), own.words.begin() + 3);  // the launcher and its number, which are its own
+  own.words.insert(own.words.begin(), {"python", "-m", "determined.launch.torch_distributed", "python"});
+  if (random() % 2 == 0) return out + "entrypoint: >-\n  " + command_of(own, random, "\n  ") + "\n";
+  out += "entrypoint:\n";
+  for (const std::string& word : own.words) out += fmt::format("  - \"{}\"\n", word);
+  return out;
+}
+
+std::string beaker_experiment(const Words& job, std::mt19937& random) {
+  Words own = job;
+  own.words[7] = "$MICRO";
+  return fmt::format(
+      "version: v2\ntasks:\n  - name: x\n    replicas: 1\n    command: ['/bin/sh', '-c']\n    arguments: ['\n"
+      "        {}\n    ']\n    envVars:\n      - name: MICRO\n        value: \"{}\"\n      - name: TOKEN\n"
+      "        secret: TOKEN\n    resources:\n      gpuCount: {}\n",
+      command_of(own, random, "\n        "), job.micro, job.gpus);
+}
+
 }  // namespace
 
 TEST_CASE("the command in a task or a job of nodes counts as the same command in a script does") {
   std::mt19937 random(7);
   for (int round = 0; round < 20; ++round)
-    for (const auto& make : {sky_task, dstack_task, kubernetes_job, train_job}) {
+    for (const auto& make :
+         {sky_task, dstack_task, kubernetes_job, train_job, determined_experiment, beaker_experiment}) {
       const Words words = random_words(random);
       const std::string text = make(words, random);
       CAPTURE(text);

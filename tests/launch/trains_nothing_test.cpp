@@ -131,6 +131,38 @@ TEST_CASE("a program that chats with a model takes a training's launcher and fil
                    on(8)));
 }
 
+TEST_CASE("files of tools without a reader are named by their own keys") {
+  const std::pair<const char*, const char*> files[] = {
+      {"tune.yaml", "model:\n  _component_: torchtune.models.llama3.llama3_8b\nbatch_size: 2\n"},
+      {"primus.yaml",
+       "work_group: x\nmodules:\n  pre_trainer:\n    framework: nemo_automodel\n    overrides:\n"
+       "      local_batch_size: 2\n"},
+      {"prime.toml", "[model]\nname = \"Qwen/Qwen3-4B\"\n[trainer.model]\ncp = 2\n[orchestrator]\nbatch_size = 64\n"},
+      {"areal.yaml", "experiment_name: x\nallocation_mode: sglang.d4p1t1+d4p1t1\ngconfig:\n  n_samples: 4\n"},
+      {"areal2.yaml",
+       "experiment_name: x\ntrial_name: y\ncluster:\n  n_nodes: 1\nactor:\n  backend: fsdp:d4p1t1\n  path: a/b\n"},
+      {"engine.yaml",
+       "defaults:\n  - model@model: hf_model\n  - engine@engine: fsdp\ndata:\n  max_length: 1024\ntrainer:\n"
+       "  nnodes: 1\n"},
+      {"fast.yaml",
+       "training:\n  train_iters: 100\ndata:\n  micro_batch_size: 8192\nmodel:\n  base_model:\n    hidden_size: 4096\n"
+       "  multi_stage:\n    zero_stage: 2\n"},
+      {"rl2.yaml", "actor:\n  max_length_per_device: 8192\nrollout:\n  train:\n    prompts_per_rollout: 64\n"},
+      {"dolomite.yml", "model_args:\n  model_name: a/b\ntraining_parameters:\n  micro_batch_size: 2\n"},
+      {"mindspeed.yaml",
+       "megatron_training:\n  global_batch_size: 384\nactor_config:\n  tensor_model_parallel_size: 4\n"},
+      {"train.py", "from torchtitan.config import JobConfig\n\ndef step(model, loss):\n    loss.backward()\n"}};
+  for (const auto& file : files) {
+    const auto& name = file.first;
+    const auto& text = file.second;
+    CAPTURE(name);
+    const Files written;
+    const Result<LaunchJob> job = written.read(name, text);
+    REQUIRE_FALSE(job);
+    CHECK(job.error().front().message.find("which plan does not read") != std::string::npos);
+  }
+}
+
 TEST_CASE("a NeuronX configuration is refused by name") {
   const Files files;
   const Result<LaunchJob> job =

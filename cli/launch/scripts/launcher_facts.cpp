@@ -226,6 +226,15 @@ void from_image(const LaunchSource& source, LaunchFacts& facts) {
   }
 }
 
+/// `slots_per_trial: 16` of an experiment of Determined's: GPUs of all its nodes, where the command states none.
+void from_determined(const LaunchSource& source, const std::string& text, LaunchFacts& facts) {
+  count_commands(follow_script(source), source.path, facts);
+  const int slots = yaml_number(text, "slots_per_trial");
+  if (facts.gpus() > 0 || slots == 0) return;
+  facts.one_node.clear();
+  state_ranks(slots, source.path, facts);
+}
+
 /// Pods count as nodes where their command states none: an operator tells torchrun of them, and without one each of
 /// several pods could be a job of its own.
 void from_kubernetes(const LaunchSource& source, LaunchFacts& facts) {
@@ -270,6 +279,8 @@ LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
     from_image(source, facts);
     if (!source.manifest.empty() && text.find("apiVersion:") != std::string::npos) {
       from_kubernetes(source, facts);
+    } else if (!source.manifest.empty() && text.find("slots_per_trial:") != std::string::npos) {
+      from_determined(source, text, facts);
     } else if (text.find("accelerators:") != std::string::npos && text.find("run:") != std::string::npos) {
       facts.nodes = std::max(1, yaml_number(text, "num_nodes"));
       from_skypilot(text, source.path, facts);

@@ -1,6 +1,7 @@
 // Files that hand a command to nodes: `run:` of a SkyPilot task, `commands:` of a dstack task, `command:` and `args:`
-// of a container or a TrainJob. The command becomes a script, each word on the line where it is written, so that every
-// reader of scripts reads it. Tested by tests/launch/manifests_test.cpp.
+// of a container or a TrainJob, `entrypoint:` of Determined's and `arguments:` of Beaker's experiments. The command
+// becomes a script, each word on the line where it is written, so that every reader of scripts reads it. Tested by
+// tests/launch/manifests_test.cpp.
 #include "cli/launch/scripts/manifests.hpp"
 
 #include <fmt/core.h>
@@ -163,14 +164,16 @@ void expand(std::string& text, const std::string& reference, const std::string& 
 /// `command:` and `args:` of one container.
 bool add_container(Lines& lines, const Node& map) {
   std::vector<Node> words;
-  for (const char* key : {"command", "args"})
+  for (const char* key : {"command", "args", "arguments"})
     if (const Node* list = value_of(map, key); list != nullptr && list->kind == yaml::Kind::Sequence)
       words.insert(words.end(), list->items.begin(), list->items.end());
   if (words.empty()) return false;
   const bool shell = words.size() > 2 && is_shell_name(words[0].text) && words[1].text.starts_with('-') &&
                      words[1].text.ends_with('c');
   const int start = words[shell ? 2 : 0].line;  // variables are known from there on, wherever `env:` is
-  if (const Node* variables = value_of(map, "env"); variables != nullptr)
+  const Node* variables = value_of(map, "env");
+  if (variables == nullptr) variables = value_of(map, "envVars");
+  if (variables != nullptr)
     for (const Node& one : variables->items) {
       const Node *name = value_of(one, "name"), *value = value_of(one, "value");
       if (name == nullptr || value == nullptr) continue;
@@ -190,6 +193,33 @@ bool add_containers(Lines& lines, const Node& node) {
   bool any = add_container(lines, node);
   for (const Node& item : node.items) any |= add_containers(lines, item);
   return any;
+}
+
+/// An experiment of Beaker's: `tasks:` with `command:`, `arguments:` and `envVars:`, as its specification of version 2
+/// has them.
+bool add_beaker_tasks(Lines& lines, const Node& root) {
+  const Node *version = value_of(root, "version"), *tasks = value_of(root, "tasks");
+  if (version == nullptr || !version->text.starts_with("v2") || tasks == nullptr || tasks->kind != yaml::Kind::Sequence)
+    return false;
+  bool any = false;
+  for (const Node& task : tasks->items) {
+    if (const Node* replicas = value_of(task, "replicas"); replicas != nullptr)
+      add_variable(lines, replicas->line, "BEAKER_REPLICA_COUNT", replicas->text);
+    any |= add_container(lines, task);
+  }
+  return any;
+}
+
+/// An experiment of Determined's: `entrypoint:` starts on all slots of a trial.
+bool add_determined_experiment(Lines& lines, const Node& root) {
+  const Node *entry = value_of(root, "entrypoint"), *resources = value_of(root, "resources");
+  const bool slots = resources != nullptr && value_of(*resources, "slots_per_trial") != nullptr;
+  if (entry == nullptr || (!slots && value_of(root, "searcher") == nullptr)) return false;
+  if (entry->kind == yaml::Kind::Scalar)
+    lines.add_text(*entry);
+  else if (entry->kind == yaml::Kind::Sequence && !entry->items.empty())
+    lines.add_command(entry->items);
+  return true;
 }
 
 /// What an operator tells the pods that it starts, in front of their commands: how many they are.
@@ -233,7 +263,9 @@ std::optional<LaunchSource> script_of_manifest(const LaunchSource& source) {
     add_operators_variables(lines, pods_of(source.text, source.path));
     for (const Node& document : documents) any |= add_containers(lines, document);
   } else if (documents.size() == 1) {
-    any = add_sky_task(lines, documents.front()) || add_dstack_task(lines, documents.front());
+    const Node& root = documents.front();
+    any = add_sky_task(lines, root) || add_dstack_task(lines, root) || add_determined_experiment(lines, root) ||
+          add_beaker_tasks(lines, root);
   }
   if (!any) return std::nullopt;
   LaunchSource script = source;
