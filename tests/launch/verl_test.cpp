@@ -116,6 +116,20 @@ TEST_CASE("Ray starts the ranks that a file asks for, whatever starts the one co
   CHECK(job_of("ray.sh", one + verl(2, 8, "") + "\n", on(32)).gpus == 32);
 }
 
+TEST_CASE("where verl's nodes are not stated its own one counts, and not the scheduler's") {
+  for (const std::string& actor : {kMicroOfTwo, kMegatronActor})
+    for (const int nodes : {2, 4}) {
+      const std::string header = fmt::format("#!/bin/bash\n#SBATCH --nodes={}\n#SBATCH --gpus-per-node=8\n", nodes);
+      const std::string script = verl_script("verl.trainer.main_ppo", actor);
+      CAPTURE(script);
+      const LaunchJob stated = job_of("a.sh", header + replaced(script, "nnodes=2", "nnodes=$SLURM_NNODES"));
+      CHECK(stated.gpus == 8 * nodes);
+      const LaunchJob left = job_of("a.sh", header + replaced(script, "trainer.nnodes=2", ""));
+      CHECK(left.gpus == 8);
+      CHECK(names(left.unused, fmt::format("{} GPUs are started there: counted are the 8", 8 * nodes)));
+    }
+}
+
 TEST_CASE("models that a recipe of verl's loads beside the actor are told") {
   const auto told = [](const std::string& more, const std::string& word) {
     return names(job_of("r.sh", verl_script("verl.trainer.main_ppo", kMicroOfTwo + more)).unused, word);

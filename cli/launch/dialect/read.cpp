@@ -254,7 +254,9 @@ void count_gpus(const Dialect& dialect, const StatedKeys& keys, const MegatronAr
     const std::int64_t experts = degree("expert-model-parallel-size") * degree("expert-tensor-parallel-size");
     const bool fits = std::max(dense, experts) * degree("pipeline-model-parallel-size") <= gpus;
     const bool open = !word_of(keys, dialect.nodes).empty() && number_of(keys, dialect.nodes) == 0;  // `${N}`, `-1`
-    if (facts.nodes == 0 && fits && !open) facts.nodes = 1;
+    // A launcher's nodes are not those that Ray is asked for.
+    const bool ray = dialect.format == "verl" && word_of(keys, dialect.nodes).empty() && facts.total == 0;
+    if ((facts.nodes == 0 || ray) && fits && !open) facts.nodes = 1;
     facts.gpus_per_node = gpus;
     const auto stated = keys.find(dialect.nodes);
     facts.gpus_where = (stated != keys.end() ? stated : keys.find(dialect.gpus))->second.where;

@@ -54,7 +54,9 @@ void count_gpus(JobBuilder& builder, const FsdpDialect& dialect, const LaunchFac
   const bool launched = !dialect.ray || open(dialect.nodes) || open(dialect.gpus);
   // A launcher that says the ranks of a node leaves the nodes to itself, too, whatever a configuration has for them.
   if (facts.total > 0 || (launched && (facts.gpus() > 0 || (!dialect.ray && facts.gpus_per_node > 0)))) return;
-  const int nodes = builder.degree(dialect.nodes, std::max(1, facts.nodes)), gpus = builder.degree(dialect.gpus, 0, 0);
+  // Ray is asked for the one node that the tool's own configuration has, whatever a scheduler gives.
+  const int nodes = builder.degree(dialect.nodes, dialect.ray ? 1 : std::max(1, facts.nodes));
+  const int gpus = builder.degree(dialect.gpus, 0, 0);
   if (gpus < 1 || !builder.plausible({nodes, gpus})) return;
   builder.gpus(std::int64_t{nodes} * gpus, dialect.gpus);
   builder.job.gpus_per_node = gpus;
