@@ -78,6 +78,7 @@ TEST_CASE("a NeMo Automodel recipe that its trainer would stop at is refused") {
   CHECK(error_of("a.yaml", replaced(kRecipe, "fsdp2", "fsdp3")) == "wrong_value");
   CHECK(error_of("a.yaml", replaced(kRecipe, "tp_size: 1", "tp_size: x")) == "wrong_value");
   CHECK(error_of("a.yaml", replaced(kRecipe, "  local_batch_size: 2\n", "")) == "missing_key");
+  CHECK(error_of("a.yaml", replaced(kRecipe, "strategy: fsdp2", "_target_: my_package.OwnManager")) == "wrong_value");
   CHECK(error_of("a.yaml", with("distributed", "activation_checkpointing: sometimes")) == "wrong_value");
   const std::string pipe = "pp_size: 4\n  pipeline:\n    pp_schedule: 1f1b\n    pp_microbatch_size: 1";
   CHECK(error_of("a.yaml", with("distributed", pipe)) == "bad_pass");

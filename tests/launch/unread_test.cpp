@@ -119,4 +119,27 @@ TEST_CASE("ranks that share a sequence are read by each tool's name for them") {
   }
 }
 
+TEST_CASE("an argument of the Trainer's with two letters in the other order is named, whatever it is") {
+  const std::string known[] = {"per_device_train_batch_size",
+                               "gradient_accumulation_steps",
+                               "optim",
+                               "max_seq_length",
+                               "gradient_checkpointing",
+                               "bf16",
+                               "lora_rank"};
+  for (const std::string& word : known)
+    for (std::size_t i = 0; i + 1 < word.size(); ++i) {
+      if (word[i] == word[i + 1] || word.size() < 5) continue;
+      std::string slip = word;
+      std::swap(slip[i], slip[i + 1]);
+      const std::string text =
+          "model_name_or_path: Qwen/Qwen2.5-7B\nper_device_train_batch_size: 2\nmax_seq_length: 2048\nbf16: true\n" +
+          slip + ": 7\n";
+      CAPTURE(text);
+      const Files files;
+      const Result<LaunchJob> job = files.read("a.yaml", text, on(8));
+      if (job) CHECK(names(job->unused, slip));
+    }
+}
+
 }  // namespace plan

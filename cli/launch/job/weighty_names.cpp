@@ -130,9 +130,20 @@ constexpr auto kHarmlessStarts = word_list([] {
          "num-steps-per use-kl mtp-loss lm- warmup start- name project run-name";
 });
 
+/// Two letters beside each other in the other order: `otpim`.
+bool is_by_a_swap(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin());
+  return a.end() - x > 1 && x[0] == y[1] && x[1] == y[0] && std::equal(x + 2, a.end(), y + 2);
+}
+
 }  // namespace
 
 bool is_slip(std::string_view key, std::span<const std::string_view> known) {
+  if (std::any_of(known.begin(), known.end(),
+                  [&](std::string_view name) { return key.size() > 4 && is_by_a_swap(key, name); }) &&
+      std::find(known.begin(), known.end(), key) == known.end())
+    return true;
   const std::string near = key.size() < 5 ? std::string() : nearest_name(key, known);
   if (near.empty() || near == key) return false;
   const auto [part, meant] = first_difference(key, near);

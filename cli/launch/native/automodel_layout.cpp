@@ -43,10 +43,11 @@ void read_stages(JobBuilder& builder, const Mesh& d, bool single) {
 std::string strategy_of(Settings& settings) {
   std::string word = lowered(settings.text("distributed.strategy").value_or(""));
   const std::string manager = lowered(settings.text("distributed._target_").value_or(""));
-  if (word.empty())
-    word = manager.find("megatron") != manager.npos ? "megatron_fsdp"
-           : manager.find("ddp") != manager.npos    ? "ddp"
-                                                    : "fsdp2";
+  const auto named = [&](std::string_view part) { return manager.find(part) != manager.npos; };
+  if (word.empty() && !manager.empty() && !named("fsdp") && !named("ddp"))
+    settings.refuse(*settings.get("distributed._target_"), "FSDP2Manager, MegatronFSDPManager or DDPManager");
+  if (word.empty())  // nvFSDP is what Megatron-FSDP was called before
+    word = named("megatron") || named("nvfsdp") ? "megatron_fsdp" : named("ddp") ? "ddp" : "fsdp2";
   if (word == "megatron-fsdp" || word == "mfsdp") word = "megatron_fsdp";
   if (word != "fsdp2" && word != "megatron_fsdp" && word != "ddp")
     settings.refuse(*settings.get("distributed.strategy"), "fsdp2, megatron_fsdp or ddp");

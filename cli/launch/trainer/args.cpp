@@ -369,9 +369,10 @@ void read_checkpointing(JobBuilder& builder, std::string_view own_key, bool own)
                                     [&](std::string_view key) { return settings.states(key); });
   const std::string_view trainers_key = stated == std::end(kCheckpointing) ? kCheckpointing[0] : *stated;
   std::string word = lowered(settings.text(trainers_key).value_or(""));
-  for (const auto& [own_word, means] : {std::pair{"1", "true"}, std::pair{"yes", "true"}, std::pair{"t", "true"},
-                                        std::pair{"0", "false"}, std::pair{"no", "false"}, std::pair{"f", "false"}})
-    if (word == own_word) word = means;  // transformers' string_to_bool
+  for (const std::string_view yes : {"1", "yes", "t", "y"})  // transformers' string_to_bool
+    if (word == yes) word = "true";
+  for (const std::string_view no : {"0", "no", "f", "n"})
+    if (word == no) word = "false";
   const bool otherwise =
       tool_of(settings).checkpointing && !settings.boolean("args.disable_gradient_checkpointing").value_or(false);
   if (!word.empty() && word != "true" && word != "false" && word != "unsloth" && word != "offload" && word != "none")
