@@ -10,9 +10,7 @@
 #include "tests/launch/small_files.hpp"
 
 using namespace plan;
-using plan::launching::Files;
-using plan::launching::names;
-using plan::launching::replaced;
+using namespace plan::launching;
 
 namespace {
 
@@ -21,28 +19,6 @@ std::string yaml(const std::string& top, const std::string& fsdp, int machines =
       "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\nnum_machines: {}\n"
       "num_processes: {}\n{}fsdp_config:\n  fsdp_version: 2\n{}",
       machines, processes, top, fsdp);
-}
-
-TEST_CASE("degrees of accelerate's mesh that do not make up its processes are refused under FSDP and DeepSpeed") {
-  const Files files;
-  for (const std::string kind : {"FSDP", "DEEPSPEED"})
-    for (const int copies : {1, 2, 4})
-      for (const int shards : {1, 2, 4})
-        for (const int ranks : {1, 2}) {
-          const std::string sharding =
-              kind == "FSDP" ? "fsdp_config:\n  fsdp_version: 2\n" : "deepspeed_config:\n  zero_stage: 3\n";
-          const std::string split = kind == "FSDP" ? "cp" : "sp";
-          const std::string text = fmt::format(
-              "compute_environment: LOCAL_MACHINE\ndistributed_type: {}\nmixed_precision: bf16\nnum_machines: 1\n"
-              "num_processes: 8\n{}parallelism_config:\n  parallelism_config_dp_replicate_size: {}\n"
-              "  parallelism_config_dp_shard_size: {}\n  parallelism_config_{}_size: {}\n",
-              kind, sharding, copies, shards, split, ranks);
-          CAPTURE(text);
-          const int product = copies * shards * ranks;
-          const Result<LaunchJob> job = files.read("acc.yaml", text);
-          REQUIRE(job.has_value() == (product == 8 || product == 1));
-          if (!job) CHECK(job.error().front().code == "does_not_divide");
-        }
 }
 
 }  // namespace
@@ -204,4 +180,37 @@ TEST_CASE("words that accelerate stops at are refused, and those that it takes a
     changed.replace(at, file.find('\n', at) - at, row.line);
     CHECK(files.read("acc.yaml", changed).has_value() == row.taken);
   }
+}
+
+TEST_CASE("degrees of accelerate's mesh that do not make up its processes are refused under FSDP and DeepSpeed") {
+  const Files files;
+  for (const std::string kind : {"FSDP", "DEEPSPEED"})
+    for (const int copies : {1, 2, 4})
+      for (const int shards : {1, 2, 4})
+        for (const int ranks : {1, 2}) {
+          const std::string sharding =
+              kind == "FSDP" ? "fsdp_config:\n  fsdp_version: 2\n" : "deepspeed_config:\n  zero_stage: 3\n";
+          const std::string split = kind == "FSDP" ? "cp" : "sp";
+          const std::string text = fmt::format(
+              "compute_environment: LOCAL_MACHINE\ndistributed_type: {}\nmixed_precision: bf16\nnum_machines: 1\n"
+              "num_processes: 8\n{}parallelism_config:\n  parallelism_config_dp_replicate_size: {}\n"
+              "  parallelism_config_dp_shard_size: {}\n  parallelism_config_{}_size: {}\n",
+              kind, sharding, copies, shards, split, ranks);
+          CAPTURE(text);
+          const int product = copies * shards * ranks;
+          const Result<LaunchJob> job = files.read("acc.yaml", text);
+          REQUIRE(job.has_value() == (product == 8 || product == 1));
+          if (!job) CHECK(job.error().front().code == "does_not_divide");
+        }
+}
+
+TEST_CASE("a quantized base without an adapter is refused, as axolotl refuses it") {
+  const std::string text = "base_model: Qwen/Qwen2.5-7B\nsequence_len: 2048\nmicro_batch_size: 1\nbf16: auto\n";
+  for (const std::string more : {"", "deepspeed: deepspeed_configs/zero1.json\n"})
+    for (const std::string bits : {"load_in_4bit: true\n", "load_in_8bit: true\n"}) {
+      CHECK(error_of("a.yaml", text + more + bits, on(8)) == "conflicting_keys");
+      CHECK(error_of("a.yaml", text + more + bits + "adapter:\n", on(8)) == "conflicting_keys");
+      CHECK(job_of("a.yaml", text + more + bits + "adapter: lora\nlora_r: 8\nlora_target_linear: true\n", on(8))
+                .training->lora.rank == 8);
+    }
 }

@@ -250,6 +250,20 @@ TEST_CASE("words that a slip cuts off their command are refused at their line") 
     }
 }
 
+TEST_CASE("words whose program is missing, or is a remark, are no training") {
+  std::mt19937 random(17);
+  for (int round = 0; round < 10; ++round) {
+    const Words words = random_words(random);
+    const std::string whole = command_of(words, random, " \\\n    ");
+    const std::string own = whole.substr(whole.find("--model_name"));
+    for (const std::string head : {"", "# torchrun train.py \\\n", "mkdir -p out\n\n"}) {
+      const std::string text = "#!/bin/bash\n" + head + "    " + own + "\n";
+      CAPTURE(text);
+      CHECK(error_of("run.sh", text) == "broken_command");
+    }
+  }
+}
+
 namespace {
 
 constexpr std::string_view kMegatron =

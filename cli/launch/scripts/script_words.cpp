@@ -158,6 +158,16 @@ std::string differing_flags(const ShellCommand& a, const ShellCommand& b) {
   return out;
 }
 
+namespace {
+
+/// Whether a command has flags with values, as trainings have, and not one word that is spelt like a flag.
+bool has_flags(const ShellCommand& command) {
+  return std::count_if(command.words.begin(), command.words.end(),
+                       [](const ShellWord& word) { return word.text.starts_with("--"); }) > 2;
+}
+
+}  // namespace
+
 std::optional<Error> broken_command(const LaunchSource& source) {
   if (!is_shell(source)) return std::nullopt;
   const std::vector<std::string_view> lines = split(source.text, "\n");
@@ -174,6 +184,12 @@ std::optional<Error> broken_command(const LaunchSource& source) {
                                yaml::printable(first.text), why),
                    {"a shell starts the training without that word and those behind it"},
                    {help}};
+    } else if (source.manifest.empty() && has_flags(command)) {  // an image of Kubernetes has a program of its own
+      return Error{"broken_command",
+                   fmt::format("{}:{}: `{}` starts a command: no program is in front of it", source.path, first.line,
+                               yaml::printable(first.text)),
+                   {"a shell starts nothing"},
+                   {"write the program and its launcher in front of it"}};
     }
   }
   return std::nullopt;

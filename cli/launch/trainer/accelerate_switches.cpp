@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "cli/launch/job/counted_as.hpp"
+#include "cli/launch/job/weighty_names.hpp"
 #include "cli/launch/scripts/launcher_commands.hpp"
 #include "cli/launch/trainer/hugging_face.hpp"
 
@@ -62,6 +63,16 @@ void refuse_other_mesh(JobBuilder& builder) {
 }
 
 void read_accelerate_switches(JobBuilder& builder) {
+  Settings& keys = builder.settings;
+  // axolotl's schema (utils/schemas/peft.py, validate_adapter).
+  if (keys.text("tool").value_or("") == "axolotl" && switched_off(keys.text("args.adapter").value_or("")))
+    for (const char* key : {"args.load_in_4bit", "args.load_in_8bit"})
+      if (keys.states(key) && switch_of(keys, key).value_or(false))
+        builder.errors.push_back(
+            {"conflicting_keys",
+             fmt::format("{}: `{}` wants an `adapter:`, where axolotl stops", keys.where(key), key + 5),
+             {},
+             {"add `adapter: qlora`, or turn it off"}});
   // The launcher stops at such a number, whatever GPUs it is shown.
   constexpr std::string_view kProcesses = "args.num_processes";
   if (builder.settings.text(kProcesses).value_or("$").find_first_of("$`") == std::string::npos)
