@@ -219,7 +219,7 @@ TEST_CASE("a degree of a command whose program is not known is refused, unless i
     files.folder.write("ds.json", json);
     LaunchContext context = on(16);
     context.model = load_model("llama3-8b", {.files = false})->value;
-    return files.read("run.sh", "#!/bin/bash\ndeepspeed cli/train.py --deepspeed_config ds.json " + words + "\n",
+    return files.read("run.sh", "#!/bin/bash\ndeepspeed fast_llm/train.py --deepspeed_config ds.json " + words + "\n",
                       context);
   };
   for (const std::string name : {"pipe_parallel_size", "model_parallel_size", "tensor-parallel-size", "cp_size",
