@@ -15,6 +15,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "presets/characters.hpp"
+
 namespace plan::yaml {
 namespace {
 
@@ -305,11 +307,22 @@ Result<Document> parse_with_anchors(std::string source, std::string file) {
 }
 
 std::string printable(std::string_view word) {
+  constexpr std::size_t kMost = 57;  // characters
   std::string out;
-  for (const char c : word) {
-    if (out.size() == 57) return out + "...";
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte >= 0x20 && byte < 0x7f ? c : '?';
+  std::size_t shown = 0;
+  for (std::size_t at = 0; at < word.size();) {
+    const Character character = character_at(word, at);
+    std::string written(word.substr(at, character.size));
+    if (character.size == 0)
+      written = fmt::format("\\x{:02x}", static_cast<unsigned char>(word[at]));
+    else if (character.code < 0x80 && is_control(character.code))
+      written = fmt::format("\\x{:02x}", character.code);
+    else if (is_control(character.code) || is_unseen(character.code))
+      written = fmt::format("\\u{:04x}", character.code);
+    shown += written.front() == '\\' ? written.size() : 1;
+    if (shown > kMost) return out + "...";
+    out += written;
+    at += character.size == 0 ? 1 : character.size;
   }
   return out;
 }

@@ -19,7 +19,12 @@ Error unknown_scope(std::string_view word) {
   std::vector<std::string> known = words_of(kGraphScopeNames);
   known.insert(known.begin(), {std::string(kNone), std::string(kFull)});
   Error error{"unknown_value", fmt::format("`--cuda-graphs` does not know `{}`", word), {}, {}};
-  suggest(error, word, known);
+  if (among_words("yes on true 1 all", word))
+    error.help.push_back(fmt::format("write `--cuda-graphs {}`", kFull));
+  else if (among_words("no off false 0", word))
+    error.help.push_back(fmt::format("write `--cuda-graphs {}`", kNone));
+  else
+    suggest(error, word, known);
   error.help.push_back(
       fmt::format("none, full (the whole iteration), or parts: {}", fmt::join(words_of(kGraphScopeNames), "+")));
   return error;

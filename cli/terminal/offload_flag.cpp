@@ -9,6 +9,7 @@
 #include "cli/terminal/numbers.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
+#include "formulas/text.hpp"
 #include "presets/quantity.hpp"
 #include "presets/suggest.hpp"
 
@@ -19,8 +20,22 @@ constexpr std::string_view kNone = "none", kOptimizer = "optimizer", kParameters
 
 /// Words of other tools for what stays in the host's memory.
 constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
-    {"cpu", kOptimizer},      {"states", kOptimizer}, {"adam", kOptimizer}, {"params", kParameters},
-    {"weights", kParameters}, {"model", kParameters}, {"acts", "layers=4"}, {"activations", "layers=4"},
+    {"cpu", kOptimizer},
+    {"states", kOptimizer},
+    {"adam", kOptimizer},
+    {"params", kParameters},
+    {"weights", kParameters},
+    {"model", kParameters},
+    {"acts", "layers=4"},
+    {"activations", "layers=4"},
+    {"yes", kOptimizer},
+    {"on", kOptimizer},
+    {"true", kOptimizer},
+    {"1", kOptimizer},
+    {"no", kNone},
+    {"off", kNone},
+    {"false", kNone},
+    {"0", kNone},
 };
 
 Error unknown(std::string_view word) {
@@ -41,8 +56,19 @@ Error unknown(std::string_view word) {
 
 Result<bool> read_share(std::string_view text, double& share) {
   const std::optional<double> value = parse_number(text);
-  if (!value || *value <= 0 || *value > 1)
-    return fail({"bad_number", fmt::format("`--offload optimizer={}` wants a share above 0, up to 1", text), {}, {}});
+  if (!value || *value <= 0 || *value > 1) {
+    Error error{"bad_number", fmt::format("`--offload optimizer={}` wants a share above 0, up to 1", text), {}, {}};
+    // More than all of it, or with a sign behind it, is in percent.
+    const std::optional<double> percent = parse_number(trim(text, " %"));
+    if (percent && *percent > 0 && *percent <= 100)
+      error.help = {*percent < 100 ? fmt::format("write `--offload optimizer={:g}`", *percent / 100)
+                                   : "write `--offload optimizer`: all of it"};
+    else if (value == 0.0 || (percent && *percent == 0))
+      error.help = {"leave `optimizer` out, or write `--offload none`"};
+    else
+      error.help = {"write `--offload optimizer=0.5` for a half"};
+    return fail(std::move(error));
+  }
   share = *value;
   return true;
 }

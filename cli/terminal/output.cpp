@@ -15,6 +15,8 @@
 #include <optional>
 #include <random>
 
+#include "presets/characters.hpp"
+
 namespace plan {
 namespace {
 
@@ -133,12 +135,10 @@ std::string json_kind(std::string_view text) {
                      text.substr(begin + 1, std::min<std::size_t>(text.find('"', begin + 1) - begin - 1, 40)));
 }
 
-/// Bytes of the control character at `at`: C0 and DEL one, C1 two in UTF-8; 0 where none is.
+/// Bytes of the control character at `at`; 0 where none is.
 std::size_t control_at(std::string_view text, std::size_t at) {
-  const auto byte = static_cast<unsigned char>(text[at]);
-  if (byte < 0x20 || byte == 0x7f) return 1;
-  const auto next = at + 1 < text.size() ? static_cast<unsigned char>(text[at + 1]) : 0;
-  return byte == 0xc2 && next >= 0x80 && next < 0xa0 ? 2 : 0;
+  const Character character = character_at(text, at);
+  return is_control(character.code) ? character.size : 0;
 }
 
 /// Bytes of a colour (`ESC [ 1;31 m`) that begins `text`, 0 for anything else.
@@ -153,21 +153,6 @@ bool is_bracketed_command(std::string_view text) {
   if (!text.starts_with("##")) return false;
   const std::size_t word = text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", 2);
   return word != std::string_view::npos && text[word] == '[';
-}
-
-/// Bytes of the character that starts at `at`; 0 where none does.
-std::size_t character_at(std::string_view text, std::size_t at) {
-  const auto byte = static_cast<unsigned char>(text[at]);
-  const std::size_t length = byte < 0x80   ? 1
-                             : byte < 0xc2 ? 0
-                             : byte < 0xe0 ? 2
-                             : byte < 0xf0 ? 3
-                             : byte < 0xf5 ? 4
-                                           : 0;
-  if (at + length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((static_cast<unsigned char>(text[at + i]) & 0xc0) != 0x80) return 0;
-  return length;
 }
 
 }  // namespace
@@ -199,7 +184,7 @@ std::string for_people(std::string_view text, bool color) {
 
 std::string as_utf8(std::string text) {
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = character_at(text, at);
+    const std::size_t length = character_at(text, at).size;
     if (length == 0) text[at] = '?';
     at += length == 0 ? 1 : length;
   }

@@ -11,6 +11,7 @@
 
 #include "formulas/names.hpp"
 #include "formulas/schedule.hpp"
+#include "formulas/text.hpp"
 #include "planner/problem/axes.hpp"
 #include "planner/problem/stage_layout.hpp"
 #include "planner/rules/complete_layout.hpp"
@@ -204,6 +205,26 @@ std::string word_of(const Fixed& fixed, std::string_view key) {
   return word;
 }
 
+/// The word as a person typed it: `layers=1+1`, which is `layers=2x1` here. `ours` where it was typed otherwise, or
+/// not.
+std::string typed_word(const Problem& problem, std::string_view key, const std::string& ours) {
+  const Input* typed = find_input(problem.inputs, "layout");
+  if (typed == nullptr) return ours;
+  std::string found = ours;
+  each_axis([&](const auto& axis) {
+    if (axis.key != key) return;
+    for (std::size_t at = 0; at < typed->value.size();) {
+      const std::size_t end = std::min(typed->value.find_first_of(", ()", at), typed->value.size());
+      const std::string item = typed->value.substr(at, end - at);
+      const bool named = lowered(item.substr(0, axis.word.size())) == axis.word && item.size() > axis.word.size();
+      if (named && std::string_view("=:0123456789").find(item[axis.word.size()]) != std::string_view::npos)
+        found = item;
+      at = end + 1;
+    }
+  });
+  return found;
+}
+
 void free_axis(Fixed& fixed, std::string_view key) {
   each_axis([&](const auto& axis) {
     if (axis.key == key) (fixed.*axis.fixed).reset();
@@ -230,12 +251,13 @@ Errors meaningless_words(const Problem& problem, const Fixed& typed) {
     const std::string word = word_of(typed, row.key);
     if (word.empty() || !row.holds(problem, problem.fixed)) continue;
     const bool said = std::any_of(errors.begin(), errors.end(), [&](const Error& error) {
-      return error.message.find("`" + word + "`") != std::string::npos;
+      return error.message.find("`" + typed_word(problem, row.key, word) + "`") != std::string::npos;
     });
     // A schedule and a vp that do not go together are one mistake.
     if (said || (row.key == "schedule" && !errors.empty() && chunks_mismatch(problem.fixed))) continue;
+    const std::string shown = typed_word(problem, row.key, word);
     errors.push_back({"meaningless_word",
-                      fmt::format("`{}` in `--layout` has no meaning here: {}", word, row.why(problem, problem.fixed)),
+                      fmt::format("`{}` in `--layout` has no meaning here: {}", shown, row.why(problem, problem.fixed)),
                       {},
                       {std::string(row.instead)}});
   }

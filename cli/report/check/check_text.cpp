@@ -7,30 +7,13 @@
 
 #include "cli/check/limit_text.hpp"
 #include "cli/terminal/format.hpp"
+#include "presets/characters.hpp"
 
 namespace plan {
 namespace {
 
 std::string at_place(const Place& place) {
   return place.line > 0 ? fmt::format(" ({}:{})", place.file, place.line) : std::string();
-}
-
-/// Bytes of the UTF-8 character that begins at `at`; 0 if none does.
-std::size_t character_at(std::string_view s, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u; };
-  const unsigned lead = byte(at);
-  const std::size_t size = lead < 0x80                   ? 1
-                           : lead >= 0xc2 && lead < 0xe0 ? 2
-                           : lead >= 0xe0 && lead < 0xf0 ? 3
-                           : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                         : 0;
-  for (std::size_t i = 1; i < size; ++i)
-    if ((byte(at + i) & 0xc0) != 0x80) return 0;
-  if (lead == 0xe0 && byte(at + 1) < 0xa0) return 0;
-  if (lead == 0xed && byte(at + 1) >= 0xa0) return 0;
-  if (lead == 0xf0 && byte(at + 1) < 0x90) return 0;
-  if (lead == 0xf4 && byte(at + 1) >= 0x90) return 0;
-  return size;
 }
 
 }  // namespace
@@ -175,9 +158,8 @@ std::vector<Broken> broken_limits(const CheckReport& report) {
 std::string clean_text(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t size = character_at(text, i);
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (size == 0 || (size == 1 && (byte < 0x20 || byte == 0x7f) && byte != '\n' && byte != '\t'))
+    const auto [code, size] = character_at(text, i);
+    if (size == 0 || (is_control(code) && code != '\n' && code != '\t'))
       out += "\xef\xbf\xbd";
     else
       out += text.substr(i, size);

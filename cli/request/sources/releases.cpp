@@ -50,12 +50,27 @@ void note_assumed(const StackHistory& history, Problem& problem) {
                                                           stack_release_text(history.newest), others)});
 }
 
+/// A year and a month in another writing, as a release has them: `26.4`, `2026-04`, `v26.04`, `nemo:26.04`.
+std::optional<StackRelease> meant_release(std::string_view word) {
+  constexpr std::string_view kDigits = "0123456789";
+  std::vector<std::string> numbers;
+  for (std::size_t at = word.find_first_of(kDigits); at < word.size(); at = word.find_first_of(kDigits, at)) {
+    const std::size_t end = std::min(word.find_first_not_of(kDigits, at), word.size());
+    numbers.emplace_back(word.substr(at, end - at)), at = end;
+  }
+  if (numbers.size() < 2) return std::nullopt;
+  if (numbers[0].size() == 4 && numbers[0].starts_with("20")) numbers[0].erase(0, 2);
+  if (numbers[1].size() == 1) numbers[1].insert(0, "0");
+  return read_stack_release(numbers[0] + "." + numbers[1]);
+}
+
 Error unknown_release(std::string_view word, const StackHistory& history, std::string reason) {
-  return {"unknown_release",
-          fmt::format("`--release {}` {}", yaml::printable(word), reason),
-          {},
-          {fmt::format("write year and month up to {}, or leave `--release` out for that one",
-                       stack_release_text(history.newest))}};
+  Error error{"unknown_release", fmt::format("`--release {}` {}", yaml::printable(word), reason), {}, {}};
+  if (const auto meant = meant_release(word); meant && *meant <= history.newest && stack_release_text(*meant) != word)
+    error.help.push_back(fmt::format("write `--release {}`", stack_release_text(*meant)));
+  error.help.push_back(fmt::format("write year and month up to {}, or leave `--release` out for that one",
+                                   stack_release_text(history.newest)));
+  return error;
 }
 
 /// A release that a person asked for.

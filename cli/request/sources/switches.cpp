@@ -237,9 +237,13 @@ Result<double> read_imbalance(std::string_view text) {
   constexpr double kMost = 1000;  // all tokens to one rank of as many
   Result<double> factor = read_amount("--imbalance", text, kMost, "1.3");
   if (const Result<double> more = read_amount("--imbalance", text.substr(0, text.find_last_of('%')), kMost, "1.3");
-      !factor && text.ends_with('%') && more)
-    factor.error().front().help = {
+      !factor && text.ends_with('%') && more) {
+    std::vector<std::string> help = {
         fmt::format("it is a factor of the mean: `--imbalance {:g}` is {:g} % more than that", 1 + *more / 100, *more)};
+    if (*more >= 100)  // as others write the factor itself
+      help.insert(help.begin(), fmt::format("write `--imbalance {:g}` for {:g} % of the mean", *more / 100, *more));
+    factor.error().front().help = std::move(help);
+  }
   if (factor && *factor < 1)
     return fail({"out_of_range",
                  fmt::format("the busiest rank has at least the mean, and `--imbalance` says {}", text),

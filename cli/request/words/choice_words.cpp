@@ -141,6 +141,10 @@ constexpr Hint kHints[] = {
     {"--dispatcher", "deepep hybridep", "write `--dispatcher flex`"},
     {"--dispatcher", "allgather",
      "Megatron's experts with every token on every rank are not priced: `alltoall` is next"},
+    {"--objective", "tokens token tokens/s tok/s tps tokens-per-second fast fastest latency duration",
+     "the most tokens a second are the shortest step: `--objective time`"},
+    {"--objective", "mem vram hbm ram", "write `--objective memory`"},
+    {"--objective", "money usd dollars dollar cheap cheapest tokens/usd budget", "write `--objective cost`"},
     {"--objective", "mfu", "the highest MFU is the shortest step: `--objective time`"},
     {"--format", "github-actions", "write `--format github`"},
 };

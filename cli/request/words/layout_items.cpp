@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "cli/terminal/words.hpp"
 #include "formulas/keep_errors.hpp"
 #include "planner/problem/axes.hpp"
+#include "presets/quantity.hpp"
 
 namespace plan {
 namespace {
@@ -52,6 +54,24 @@ Item split_item(std::string_view text) {
   return item;
 }
 
+/// What a number of an axis may mean that is written as `text`: another word for the axis and its value (`zero=fsdp`),
+/// a word for none of it or all, or both whole numbers around `2.5`.
+std::vector<int> meant_numbers(const LayoutAxis<int>& axis, const std::string& text) {
+  for (const Alias& alias : kAliases)
+    if (alias.key == axis.key && alias.word == text && !alias.value.empty())
+      return {std::stoi(std::string(alias.value))};
+  if (among_words("no none off false", text)) return {axis.least};
+  const bool few = axis.most < kMostRanks;  // of so many ranks nobody asks for all
+  if (few && among_words("yes on true full all max", text)) return {axis.most};
+  if (const std::optional<double> number = parse_number(text);
+      number && *number > axis.least && *number < axis.most && std::trunc(*number) != *number)
+    return {static_cast<int>(std::floor(*number)), static_cast<int>(std::ceil(*number))};
+  const Item inner = split_item(text);
+  if (inner.name != axis.word && inner.name != axis.key) return {};
+  const Result<std::int64_t> number = read_count(axis.word, inner.value, axis.least, axis.most);  // `zero=zero3`
+  return number ? std::vector{static_cast<int>(*number)} : std::vector<int>{};
+}
+
 /// The value of an axis, by its kind.
 Result<bool> read_value(const LayoutAxis<int>& axis, const std::string& text, std::optional<int>& out) {
   const Result<std::int64_t> value = read_count(fmt::format("--layout {}", axis.word), text, axis.least, axis.most);
@@ -61,6 +81,11 @@ Result<bool> read_value(const LayoutAxis<int>& axis, const std::string& text, st
       if (help.starts_with("write `")) help.insert(std::string_view("write `").size(), axis.word);
     if (text == "auto" || text == "-1") errors.front().help = {fmt::format("leave `{}` out", axis.word)};
     if (text.empty()) errors.front().help = {fmt::format("write `{}{}`", axis.word, std::min(axis.most, 2))};
+    if (const std::vector<int> meant = meant_numbers(axis, text); errors.front().help.empty() && !meant.empty())
+      errors.front().help = {fmt::format("write `{}{}`", axis.word, meant.front()) +
+                             (meant.size() > 1 ? fmt::format(" or `{}{}`", axis.word, meant.back()) : "")};
+    if (errors.front().code == "bad_number" && errors.front().help.empty())
+      errors.front().help = {fmt::format("write `{}{}`, or leave it out", axis.word, std::min(axis.most, 2))};
     return fail(std::move(errors));
   }
   out = static_cast<int>(*value);
@@ -128,20 +153,41 @@ Result<bool> read_item(std::string_view text, const Item& item, Fixed& fixed, Sa
   return read;
 }
 
-/// Of a list with an axis twice, that its two layouts are compared: without what is last of the axis, and without
-/// what is first of it.
-std::string said_of_both(std::string_view words, std::string_view axis) {
-  std::string first, last;
-  bool met = false;
+/// Of a list with axes twice, that its two layouts are compared: of each axis the first item, and the last. Empty where
+/// they are the same layout, or one of them is none.
+std::string compared_layouts(std::string_view words, SayUnknown say_unknown) {
   const std::vector<std::string_view> parts = split(words, ",");
-  const auto of_axis = [&](std::string_view part) { return known_item(part).name == axis; };
-  for (const std::string_view part : parts) {
-    const bool earlier = of_axis(part) && !met, later = of_axis(part) && met;
-    met |= earlier;
-    if (!later) first += fmt::format("{}{}", first.empty() ? "" : ",", part);
-    if (!earlier) last += fmt::format("{}{}", last.empty() ? "" : ",", part);
+  std::vector<std::string> axes;
+  for (const std::string_view part : parts) axes.push_back(known_item(part).name);
+  std::vector<std::string_view> first, last;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto at = axes.begin() + static_cast<std::ptrdiff_t>(i);
+    const bool earlier = std::find(axes.begin(), at, *at) != at,
+               later = std::find(at + 1, axes.end(), *at) != axes.end();
+    if (earlier && later) return {};  // of three values, which two?
+    if (!earlier) first.push_back(parts[i]);
+    if (!later) last.push_back(parts[i]);
   }
-  return fmt::format("two layouts are compared: `plan compare {} {}`", first, last);
+  const std::string one = fmt::format("{}", fmt::join(first, ",")), other = fmt::format("{}", fmt::join(last, ","));
+  const Result<Fixed> a = read_items(one, say_unknown), b = read_items(other, say_unknown);
+  if (!a || !b || *a == *b) return {};
+  return fmt::format("two layouts are compared: `plan compare {} {}`", one, other);
+}
+
+/// Each axis that is given more than once.
+Errors given_twice(std::string_view words, const std::vector<std::string>& axes, SayUnknown say_unknown) {
+  Errors errors;
+  std::vector<std::string> said;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto at = axes.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::find(axes.begin(), at, *at) == at || std::find(said.begin(), said.end(), *at) != said.end()) continue;
+    said.push_back(*at);
+    errors.push_back({"given_twice", fmt::format("`{}` is given twice in `--layout`", *at), {}, {"write it once"}});
+  }
+  if (errors.empty()) return errors;
+  if (std::string compared = compared_layouts(words, say_unknown); !compared.empty())
+    errors.front().help.push_back(std::move(compared));
+  return errors;
 }
 
 }  // namespace
@@ -153,19 +199,35 @@ Result<Fixed> read_items(std::string_view words, SayUnknown say_unknown) {
   for (const std::string_view part : split(words, ",")) {
     if (part.empty()) continue;
     const Item item = known_item(part);
-    const std::string& axis = item.name;
     const Result<bool> read = read_item(part, item, fixed, say_unknown);
     keep_errors(errors, read);
-    if (std::find(seen.begin(), seen.end(), axis) != seen.end())
-      errors.push_back({"given_twice",
-                        fmt::format("`{}` is given twice in `--layout`", axis),
-                        {},
-                        {"write it once", said_of_both(words, axis)}});
-    seen.push_back(axis);
+    seen.push_back(item.name);
   }
+  for (Error& error : given_twice(words, seen, say_unknown)) errors.push_back(std::move(error));
   if (seen.empty()) errors.push_back({"missing_value", "`--layout` names no axis", {}, {"write `--layout tp8,pp16`"}});
   if (!errors.empty()) return fail(std::move(errors));
   return fixed;
+}
+
+std::string_view axis_of_item(std::string_view text) {
+  const std::string name = known_item(text).name;
+  std::string_view key;
+  each_axis([&](const auto& axis) {
+    if (axis.key == name) key = axis.key;
+  });
+  return key;
+}
+
+std::string item_without(std::string_view axis_word) {
+  std::string item;
+  each_axis([&](const auto& axis) {
+    if (axis.key != known_item(axis_word).name) return;
+    using Value = std::decay_t<decltype(Fixed{}.*axis.fixed)>;
+    if constexpr (std::is_same_v<Value, std::optional<int>>) item = fmt::format("{}{}", axis.word, axis.least);
+    if constexpr (std::is_same_v<Value, std::optional<bool>>) item = fmt::format("{}=off", axis.word);
+    if constexpr (std::is_same_v<Value, std::optional<Recompute>>) item = fmt::format("{}=none", axis.word);
+  });
+  return item;
 }
 
 }  // namespace plan

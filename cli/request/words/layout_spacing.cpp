@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "cli/request/words/layout_items.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/text.hpp"
 
@@ -36,7 +37,13 @@ std::string without_blanks(std::string_view text) {
       const std::string_view word = item.substr(at, end - at);
       const bool number = word.find_first_not_of("0123456789") == std::string_view::npos;
       const bool axis = !last.empty() && last.find_first_not_of("abcdefghijklmnopqrstuvwxyz-_") == std::string::npos;
-      if (!out.empty() && !(number && axis)) out += ',';
+      // `sp off`, `schedule 1f1b`: a word of no other axis is the value of the one before it.
+      const std::string_view before = axis ? axis_of_item(last) : "", own = axis_of_item(word);
+      const bool valued = !number && !before.empty() && (own.empty() || own == before) && word != "-";
+      if (valued)
+        out += '=';
+      else if (!out.empty() && !(number && axis))
+        out += ',';
       out += word, last = word, at = end;
     }
   }

@@ -9,6 +9,7 @@
 #include "cli/request/table/option_table.hpp"
 #include "cli/request/words/choice_words.hpp"
 #include "cli/request/words/flag_words.hpp"
+#include "cli/request/words/layout_items.hpp"
 #include "cli/terminal/words.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/suggest.hpp"
@@ -20,10 +21,17 @@ namespace {
 constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
     {"stage", "DeepSpeed's stages of ZeRO are `zero1`, `zero2` and `zero3`"},
     {"usp", "a sequence that is split in two ways is `cp8,cp-kind=hybrid`"},
-    {"no_recompute", "write `recompute=none`"},
     {"best", "`plan` finds it without `--layout`"},
     {"auto", "`plan` finds it without `--layout`"},
 };
+
+/// `no_sp` and `nosp` as `sp=off`; empty if the word says no such thing.
+std::string negated(std::string_view name) {
+  for (const std::string_view no : {"no_", "without_", "disable_", "no"})
+    if (name.starts_with(no))
+      if (std::string item = item_without(name.substr(no.size())); !item.empty()) return item;
+  return {};
+}
 
 /// Is that a flag of planning with a value like this one?
 bool takes(const Option& option, const std::string& value) {
@@ -45,6 +53,8 @@ Error unknown_axis(std::string_view text, const std::string& name, const std::st
                                        [&](const auto& known) { return known.first == name; });
   if (elsewhere != std::end(kElsewhere))
     error.help.emplace_back(elsewhere->second);
+  else if (const std::string off = value.empty() ? negated(name) : ""; !off.empty())
+    error.help.push_back(fmt::format("write `{}`", off));
   else if (const std::optional<std::string> axis = name == "ulysses" ? std::nullopt : meant_axis(name, value))
     error.help.push_back(fmt::format("write `{}`", *axis));
   else if (const Option* option = find_option(flag); option != nullptr && takes(*option, value))

@@ -23,7 +23,7 @@ struct Repeated {
 };
 Result<Repeated> read_repeated(std::string_view where, std::string_view part) {
   const std::size_t digits = std::min(part.find_first_not_of("0123456789"), part.size());
-  if (digits == part.size() || part[digits] != 'x') return Repeated{1, part};
+  if (digits == 0 || digits == part.size() || part[digits] != 'x') return Repeated{1, part};
   const Result<std::int64_t> times = read_count(where, part.substr(0, digits), 1, 10000);
   if (!times) return fail(times.error());
   return Repeated{static_cast<std::size_t>(*times), part.substr(digits + 1)};
@@ -47,6 +47,8 @@ tl::unexpected<Errors> unknown_layout_word(std::string_view axis, std::string_vi
                              {"schedule", "1f1b-interleaved vpp dfs", "interleaved"},
                              {"schedule", "bfs loopedbfs", "breadth-first"},
                              {"schedule", "afab", "gpipe"},
+                             {"sp", "yes y enable enabled", "on"},
+                             {"sp", "no n none disable disabled", "off"},
                              {"recompute", "yes on true all", "full"},
                              {"recompute", "no off false", "none"},
                              {"recompute", "attention attn", "core_attn"}};
@@ -55,6 +57,8 @@ tl::unexpected<Errors> unknown_layout_word(std::string_view axis, std::string_vi
                                   [&](const Hint& row) { return row.axis == axis && among_words(row.words, word); });
   if (hint != std::end(kHints))
     error.help.push_back(fmt::format("write `{}={}`", axis, hint->meant));
+  else if (word == "auto")
+    error.help.push_back(fmt::format("leave `{}` out", axis));
   else
     suggest(error, word, known);
   error.help.push_back(fmt::format("`{}=` takes {}", axis, fmt::join(known, ", ")));
@@ -73,6 +77,8 @@ Result<std::vector<int>> read_layers(const std::string& text) {
       std::replace(meant.begin(), meant.end(), '*', 'x');
       if (read_layers(meant)) count.error().front().help = {fmt::format("write `layers={}`", meant)};
     }
+    if (!count && count.error().front().help.empty())
+      count.error().front().help = {"write the layers of each chunk, such as `layers=7+14x8+7`, or leave it out"};
     if (!count) return fail(count.error());
     layers.insert(layers.end(), item->times, static_cast<int>(*count));
     if (layers.size() > kMostChunks)
