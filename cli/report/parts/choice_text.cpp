@@ -283,8 +283,8 @@ std::vector<Fact> choice_facts(const Plan& plan) {
   if (plan.per_stage) facts.push_back({"per stage", per_stage_text(plan, *plan.per_stage)});
   if (plan.choice)
     facts.push_back(
-        {"how sure", fmt::format("its degrees are fastest in {} of draws, within 2 % in {}",
-                                 percent(plan.choice->degrees_share), percent(plan.choice->within_2_percent_share))});
+        {"how sure", fmt::format("{:.0f} % to be within 2 % of the fastest; its tp cp pp ep win in {:.0f} %",
+                                 100 * plan.choice->within_2_percent_share, 100 * plan.choice->degrees_share)});
   return facts;
 }
 
