@@ -14,14 +14,19 @@
 namespace plan {
 namespace {
 
-/// What the names of variants add to the name of the model whose layers they have.
-constexpr auto kVariants = word_list([] {
-  return "-instruct -base -chat -hf -it -pt -thinking -unsloth -bnb-4bit -4bit -fp8 -bf16 -2507 -instruct-v0.1 "
-         "-instruct-v0.2 -instruct-v0.3 -v0.1 -v0.2 -v0.3 -instruct-2507 -mcore -thinking-2507 -sft -gptq-int4 "
-         "-awq -deduped -gptq -gguf -int4 -int8 -fp4 -nvfp4 -mxfp4 -nf4 -8bit -6bit -3bit -w4a16 -w8a8 -w8a16 "
-         "-quantized.w4a16 -quantized.w8a8 -quantized.w8a16 -fp8-dynamic -fp8-block -gptq-int8 -awq-int4 -exl2 -mlx "
-         "-dwq -qat -q4_0 -q8_0 -q4_k_m -q5_k_m -q6_k -fp16 -f16 -unquantized -bnb-8bit -autoround -preview -dpo";
+/// What the names of variants add to the name of the model whose layers they have: how it was tuned or written, and the
+/// fewer bits that its weights are stored in.
+constexpr auto kWritten = word_list([] {
+  return "-instruct -base -chat -hf -it -pt -thinking -unsloth -bf16 -2507 -instruct-v0.1 -instruct-v0.2 "
+         "-instruct-v0.3 -v0.1 -v0.2 -v0.3 -instruct-2507 -mcore -thinking-2507 -sft -deduped -mlx -fp16 -f16 "
+         "-unquantized -preview -dpo";
 });
+constexpr auto kStored = word_list([] {
+  return "-bnb-4bit -4bit -fp8 -gptq-int4 -awq -gptq -gguf -int4 -int8 -fp4 -nvfp4 -mxfp4 -nf4 -8bit -6bit -3bit "
+         "-w4a16 -w8a8 -w8a16 -quantized.w4a16 -quantized.w8a8 -quantized.w8a16 -fp8-dynamic -fp8-block -gptq-int8 "
+         "-awq-int4 -exl2 -dwq -qat -q4_0 -q8_0 -q4_k_m -q5_k_m -q6_k -bnb-8bit -autoround";
+});
+constexpr auto kVariants = chained(kWritten, kStored);
 
 /// The parameters that a part of a name states, as `7b`, `1.5b` and `560m` do; none otherwise.
 std::optional<double> stated_parameters(std::string_view part) {
@@ -133,6 +138,18 @@ std::vector<OtherName> other_names(std::string_view checkpoint) {
     }
   }
   return names;
+}
+
+std::string_view stored_format(std::string_view checkpoint) {
+  const std::string word = lowered(std::string(checkpoint));
+  std::string_view longest;
+  for (const std::string_view stored : kStored)
+    if (word.ends_with(stored) && stored.size() > longest.size()) longest = stored;
+  if (!longest.empty()) return longest.substr(1);
+  for (const OtherName& other : other_names(checkpoint))  // behind other variants: `-awq-instruct`
+    for (const std::string_view stored : kStored)
+      if (other.text.ends_with(stored)) return stored.substr(1);
+  return {};
 }
 
 FamilyAndSize family_and_size(std::string_view checkpoint) {

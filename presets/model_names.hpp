@@ -20,6 +20,10 @@ struct OtherName {
 /// converted, and keep the layers of the model that they were made from.
 [[nodiscard]] std::vector<OtherName> other_names(std::string_view checkpoint);
 
+/// What in a checkpoint's name says that its weights are stored in fewer bits than training holds: `awq`, `bnb-4bit`,
+/// `q4_k_m`; a view of a constant, empty if nothing does.
+[[nodiscard]] std::string_view stored_format(std::string_view checkpoint);
+
 /// What a checkpoint's name says of its model: `Qwen/Qwen3.5-2B-Base` is 2e9 parameters of the family `qwen35`.
 struct FamilyAndSize {
   std::string family{};     ///< letters and digits before the size, in lower case; empty if the name states no size

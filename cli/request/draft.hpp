@@ -56,6 +56,8 @@ void resolve_reach(Draft& draft);
 void resolve_hosts(Draft& draft);
 /// Says which numbers of a file differ from its preset's and change nothing.
 void tell_unpriced(Draft& draft);
+/// A checkpoint's name may say that its weights are stored in fewer bits, of which nothing is planned.
+void tell_stored_format(Draft& draft);
 /// Parts of a checkpoint beside its language model are in no figure; of how much that is, a thousandth is worth a word.
 void tell_left_out(Draft& draft);
 /// A table of learned positions has a row for each token of a sequence, whatever a preset or checkpoint of shorter ones

@@ -338,6 +338,7 @@ Result<Problem> resolve_problem(const Asked& asked) {
   learn_positions(draft);
   resolve_batch(draft);
   resolve_training(draft);
+  tell_stored_format(draft);
   resolve_releases(draft);
   resolve_offload(draft);
   resolve_switches(draft);

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "cli/request/draft.hpp"
+#include "formulas/names.hpp"
+#include "presets/model_names.hpp"
 #include "presets/quantity.hpp"
 #include "presets/store.hpp"
 
@@ -36,7 +38,52 @@ void tell_fast_network(Draft& draft) {
                        format_quantity(tier.bandwidth.value / 8, Dimension::ByteRate))});
 }
 
+/// Numbers of a preset's own file that are several times the preset's: a slip of a digit or between bits and bytes. A
+/// slower link may be meant, as of a host without it; no memory or product is.
+void tell_slips(Draft& draft) {
+  constexpr double kSlip = 4;
+  const Cluster& cluster = draft.problem.cluster;
+  StoreOptions shipped;
+  shipped.files = false;
+  const Result<Found<Gpu>> preset = load_gpu(cluster.gpu.name, shipped);
+  if (!preset) return;
+  const Gpu &now = cluster.gpu, &before = preset->value;
+  std::vector<std::string> slips;
+  const auto compare = [&](std::string_view what, double stated, double usual, Dimension unit, bool slower) {
+    if (!(stated > 0) || !(usual > 0) || (stated <= kSlip * usual && (!slower || stated >= usual / kSlip))) return;
+    slips.push_back(fmt::format("{} is {}, that of the preset {}", what, format_quantity(stated, unit),
+                                format_quantity(usual, unit)));
+  };
+  const auto memory = [](const Gpu& gpu) { return static_cast<double>(gpu.memory.value); };
+  compare("memory", memory(now), memory(before), Dimension::Bytes, true);
+  const auto rate = [&](std::string_view what, BytesPerSecond Gpu::*field, bool slower) {
+    compare(what, (now.*field).value, (before.*field).value, Dimension::ByteRate, slower);
+  };
+  rate("memory_bandwidth", &Gpu::memory_bandwidth, true);
+  rate("scale_up", &Gpu::scale_up, false);
+  rate("host_link", &Gpu::host_link, false);
+  rate("nic", &Gpu::nic, false);
+  for (std::size_t format = 0; format < now.peak.size(); ++format)
+    compare(fmt::format("the peak of {}", name(static_cast<DType>(format))), now.peak[format].value,
+            before.peak[format].value, Dimension::FlopRate, true);
+  if (slips.empty()) return;
+  draft.problem.notes.push_back(
+      {"hardware_unlikely", fmt::format("{}: {}: is a digit or a unit wrong?", now.name, fmt::join(slips, ", "))});
+}
+
 }  // namespace
+
+void tell_stored_format(Draft& draft) {
+  const Word* word = draft.asked.find("model");
+  const std::string_view format = word != nullptr ? stored_format(word->text) : "";
+  const Training& training = draft.problem.training;
+  if (format.empty() || training.task == Task::Qlora) return;
+  draft.problem.notes.push_back(
+      {"weights_format",
+       fmt::format("`{}` names weights as they are stored: planned are those of {} in {}, as training holds them; "
+                   "`--task qlora` holds frozen ones of 4 bits",
+                   format, draft.problem.model.name, name(training.precision))});
+}
 
 void tell_unpriced(Draft& draft) {
   const Cluster& cluster = draft.problem.cluster;
@@ -66,6 +113,7 @@ void tell_unpriced(Draft& draft) {
     edited.push_back(fmt::format("nics_per_node {} for {} GPUs", cluster.nics_per_node, cluster.gpus_per_node));
   }
   tell_fast_network(draft);
+  tell_slips(draft);
   if (edited.empty()) return;
   draft.problem.notes.push_back(
       {"hardware_not_priced",

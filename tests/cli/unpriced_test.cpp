@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "cli/commands/commands.hpp"
+#include "formulas/text.hpp"
+#include "presets/entries.hpp"
 #include "temporary_folder.hpp"
 
 using namespace plan;
@@ -98,6 +100,57 @@ TEST_CASE("a number of a hardware file that is edited moves a figure, or a note 
       }
   }
   CHECK(told >= 16);
+}
+
+TEST_CASE("a slip of a digit in a preset's own file is told, on every GPU, and its own numbers are not") {
+  const TemporaryFolder folder;
+  static const std::regex slips(R"(^(memory|memory_bandwidth|scale_up|host_link|nic): )");
+  const auto unlikely = [&](const std::string& text) {
+    const std::string path = folder.write("gpu.yaml", text);
+    const Json report =
+        report_of({"estimate", "--model", "gpt2", "--gpus", "8", "--gpu", path, "--layout", "tp1,mb1", "--framework",
+                   "none", "--precision", text.find("bf16: ") != std::string::npos ? "bf16" : "fp16"});
+    if (report.is_discarded() || !report.contains("notes")) return std::string("refused");
+    for (const Json& note : report["notes"])
+      if (note["code"] == "hardware_unlikely") return note["text"].get<std::string>();
+    return std::string();
+  };
+  int told = 0;
+  for (const PresetEntry& entry : list_presets(PresetKind::Gpu, {})) {
+    CAPTURE(entry.name);
+    const std::string text = shown("gpu", entry.name.c_str());
+    CHECK(unlikely(text).find("preset") == std::string::npos);
+    for (const std::string& edited : edits(text, 10)) {
+      std::istringstream one(edited), other(text);
+      std::string line, own;
+      while (std::getline(one, line) && std::getline(other, own) && line == own) continue;
+      if (!std::regex_search(line, slips)) continue;
+      CAPTURE(line);
+      CHECK_FALSE(unlikely(edited).empty());
+      ++told;
+    }
+  }
+  CHECK(told > 100);
+}
+
+TEST_CASE("a model's name that says how its weights are stored is answered with what is planned") {
+  const auto told = [](const std::string& model, const char* task) {
+    const Json report = report_of({"estimate", "--model", model, "--gpus", "8", "--layout", "zero1", "--task", task});
+    for (const Json& note : report["notes"])
+      if (note["code"] == "weights_format") return note["text"].get<std::string>();
+    return std::string();
+  };
+  for (const char* model : {"Qwen/Qwen2.5-7B-Instruct", "llama3-8b", "gemma2-9b"}) {
+    CAPTURE(model);
+    CHECK(told(model, "pretrain").empty());
+    for (const char* stored : {"AWQ", "GPTQ-Int4", "bnb-4bit", "FP8", "int4", "GGUF", "Q4_K_M", "quantized.w8a8"}) {
+      const std::string name = std::string(model) + "-" + stored;
+      CAPTURE(name);
+      CHECK(told(name, "pretrain").find("`" + lowered(stored) + "`") != std::string::npos);
+      CHECK_FALSE(told(name, "lora").empty());
+      CHECK(told(name, "qlora").empty());
+    }
+  }
 }
 
 TEST_CASE("a switch that moves no figure is on the screen") {
