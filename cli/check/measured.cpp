@@ -58,6 +58,8 @@ Result<MeasuredJob> measured_job(const std::vector<std::string>& logs, const std
   if (!errors.empty()) return fail(std::move(errors));
   measured.step = read->step;
   for (const MeasuredLog& log : read->logs)
+    if (const Series* none = log.find(LogFigure::NotNumber)) measured.no_number += none->sum();
+  for (const MeasuredLog& log : read->logs)
     for (std::string& said : speeds_apart(log, problem)) measured.speeds.push_back(std::move(said));
   take_peak(measured, *read, device, planned);
   return measured;
@@ -89,8 +91,11 @@ Estimate as_measured(Estimate planned, const MeasuredJob& measured) {
 
 std::string measured_text(const MeasuredJob& measured) {
   if (!measured.step) return fmt::format("no finished step in {}", measured.files);
-  return fmt::format("{} steps of {}, {} of warm-up left out", measured.step->used, measured.files,
-                     measured.step->left_out);
+  const std::string none = measured.no_number > 0
+                               ? fmt::format(", {:.0f} lines whose loss or gradient is no number", measured.no_number)
+                               : std::string();
+  return fmt::format("{} steps of {}, {} of warm-up left out{}", measured.step->used, measured.files,
+                     measured.step->left_out, none);
 }
 
 }  // namespace plan

@@ -20,6 +20,7 @@ struct MeasuredJob {
   std::string peak_kind{};
   RealBytes unseen{};  ///< what of `peak` is predicted: what its kind leaves out
   std::optional<OutOfMemory> out_of_memory{};
+  double no_number = 0;               ///< lines of the logs whose loss or gradient is none
   std::vector<std::string> speeds{};  ///< what the logs print of their speed that does not belong together
 };
 

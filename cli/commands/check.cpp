@@ -7,6 +7,7 @@
 #include "cli/check/check.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/launch/megatron/log.hpp"
+#include "cli/logs/log_read.hpp"
 #include "cli/report/check/check.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "formulas/keep_errors.hpp"
@@ -40,8 +41,16 @@ std::vector<BudgetFile> read_budgets(const Args& args, Errors& errors) {
                       {},
                       {"write `plan check --budget budget.yaml`; plan-budget(5) says what it holds"}});
   std::vector<BudgetFile> budgets;
-  for (const std::string& path : paths)
-    if (auto budget = value_or_errors(errors, read_budget_file(path))) budgets.push_back(std::move(*budget));
+  for (const std::string& path : paths) {
+    Result<BudgetFile> budget = read_budget_file(path);
+    if (!budget && read_log(path))
+      errors.push_back({"wrong_file",
+                        fmt::format("`{}` is the log of a run, and no budget", yaml::printable(path)),
+                        {},
+                        {fmt::format("write `plan check --budget budget.yaml --measured {}`", path)}});
+    else if (keep_errors(errors, budget))
+      budgets.push_back(std::move(*budget));
+  }
   return budgets;
 }
 

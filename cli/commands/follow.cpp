@@ -101,6 +101,8 @@ std::string run_line(const DiagnosisReport& report) {
     out += fmt::format("  {} {}", memory.kind, memory_text(round_bytes(memory.measured)));
   if (const auto skipped = report.logs.front().skipped(); skipped && *skipped > 0)
     out += fmt::format("  {:.0f} skipped", *skipped);
+  if (const Series* none = report.logs.front().find(LogFigure::NotNumber); none != nullptr && none->sum() > 0)
+    out += fmt::format("  {:.0f} without a number as loss", none->sum());
   if (report.diagnosis.worst)
     out += fmt::format("  {} stands out", kObservableNames[static_cast<std::size_t>(*report.diagnosis.worst)]);
   return out + "\n";

@@ -37,12 +37,25 @@ Result<Cluster> expectation(const ProbeOptions& options, const HardwareProfile& 
   return std::move(found->value);
 }
 
+/// Says which rates are beyond what the GPU and its links can do by far: most often the results are of another GPU or
+/// operation, or in bits.
+void question_rates(HardwareProfile& profile, const Cluster& expected) {
+  constexpr double kQuestioned = 1.25;  // of what is expected; cards clock higher, and links have a little to spare
+  for (const FigureChange& figure : common_figures(expected_profile(profile, expected), profile))
+    if (figure.unit == "GB/s" && figure.before > 0 && figure.now > kQuestioned * figure.before)
+      profile.warnings.push_back({"BEYOND", figure.what,
+                                  fmt::format("{:.0f} GB/s, and {} gives about {:.0f}: are the GPU, the operation "
+                                              "and the unit right?",
+                                              figure.now, expected.gpu.name, figure.before)});
+}
+
 /// Prints a profile, writes it where asked, and compares it where asked. `taken` is what came from which file.
 int finish(const Args& args, const ProbeOptions& options, HardwareProfile profile, Streams& streams,
            const std::vector<TakenResult>& taken = {}) {
   const Result<Cluster> expected = expectation(options, profile);
   if (!expected) return report_errors(expected.error(), streams);
   if (profile.gpu.preset.empty()) profile.gpu.preset = preset_of_device(profile.gpu.model, profile.memory.total_gib);
+  question_rates(profile, *expected);
   if (args.output)
     if (const Result<bool> written = write_outputs(args, {{*args.output, write_hardware(profile)}}); !written)
       return report_errors(written.error(), streams);

@@ -83,6 +83,19 @@ std::optional<double> number_after(std::string_view line, std::string_view key) 
   return std::nullopt;
 }
 
+/// Does a line print a loss, or a norm of gradients, that is no number? Such a step runs as fast as any other, so that
+/// nothing else of a log shows it.
+bool has_no_number(std::string_view line) {
+  for (const std::string_view key : {"loss", "Loss", "grad_norm", "grad norm"})
+    for (std::size_t at = line.find(key); at != std::string_view::npos; at = line.find(key, at + 1)) {
+      std::string_view value = line.substr(at + key.size());
+      value.remove_prefix(std::min(value.find_first_not_of(" \t:='\"|-"), value.size()));
+      const std::string word = lowered(std::string(value.substr(0, value.find_first_of(" \t\r|,;}])"))));
+      if (word == "nan" || word == "inf" || word == "infinity") return true;
+    }
+  return false;
+}
+
 /// A progress bar of tqdm: " 50%|#####     | 10/20 [00:50<00:50,  5.00s/it]".
 struct Bar {
   std::int64_t steps = 0;  ///< of the whole bar
@@ -218,6 +231,8 @@ void LogReader::take_whole(std::string_view line) {
 }
 
 void LogReader::take_step(std::string_view line) {
+  const double no_number = has_no_number(line) ? 1 : 0;
+  bool counts_them = false;  // the line does itself
   for (const LogLine& kind : log_lines()) {
     if (line.find(kind.anchor) == std::string_view::npos) continue;
     if (!kind.unless.empty() && line.find(kind.unless) != std::string_view::npos) return;
@@ -225,12 +240,16 @@ void LogReader::take_step(std::string_view line) {
     for (const LogKey& key : kind.keys) {
       const std::optional<double> value = number_after(line, key.key);
       if (!value || *value < 0 || !std::isfinite(*value * key.scale)) continue;
-      log_.figures[key.figure].add(*value * key.scale);
+      const bool counted = key.figure == LogFigure::NotNumber;
+      counts_them = counts_them || counted;
+      log_.figures[key.figure].add(counted ? std::max(*value, no_number) : *value * key.scale);
       found = true;
     }
+    if (no_number > 0 && !counts_them) log_.figures[LogFigure::NotNumber].add(no_number);
     if (found && kind.is_step && log_.dialect.empty()) log_.dialect = kind.dialect;
     return;
   }
+  if (no_number > 0) log_.figures[LogFigure::NotNumber].add(no_number);
   if (line.find("%|") != std::string_view::npos) take_bar(line);
 }
 

@@ -15,6 +15,7 @@
 #include "hwprobe/node/discover.hpp"
 #include "hwprobe/profile/compare.hpp"
 #include "presets/store.hpp"
+#include "temporary_folder.hpp"
 
 using namespace plan;
 
@@ -65,7 +66,7 @@ TEST_CASE("rows of a report fit 80 columns") {
   std::size_t begin = 0;
   for (std::size_t end = text.find('\n'); end != std::string::npos; begin = end + 1, end = text.find('\n', begin)) {
     CAPTURE(text.substr(begin, end - begin));
-    CHECK(display_width(text.substr(begin, end - begin)) <= 81);
+    CHECK(display_width(text.substr(begin, end - begin)) <= 80);
   }
 }
 
@@ -231,4 +232,31 @@ TEST_CASE("a machine is named with its GPUs, its adapters that are up by their r
                   {.device = "d", .gb_s = 12.5, .active = false}};
   CHECK(machine_text(machine) ==
         "n1: 2 x H100, driver 580.1, 1 adapter of 200 Gb/s, 2 adapters of 400 Gb/s, 96 cores on 2 NUMA nodes");
+}
+
+TEST_CASE("imported rates beyond what the GPU gives are questioned, on the screen and in JSON, and others are not") {
+  const TemporaryFolder folder;
+  for (const double gb_s : {200.0, 450.0, 740.0, 1200.0}) {
+    std::string table = "# nThread 1 nGpus 8\n";
+    for (int rank = 0; rank < 8; ++rank)
+      table += fmt::format("#  Rank  {0} Group  0 Pid   1 on   node device  {0} [0x1b] NVIDIA H100 80GB HBM3\n", rank);
+    table += "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n";
+    for (double bytes = 1 << 20; bytes < 1e10; bytes *= 2) {
+      const double us = 20 + bytes * 1.75 / gb_s / 1e3, algorithm = bytes / us / 1e3;
+      table += fmt::format("{0:.0f} {1:.0f} float sum -1 {2:.2f} {3:.2f} {4:.2f} 0 {2:.2f} {3:.2f} {4:.2f} 0\n", bytes,
+                           bytes / 4, us, algorithm, algorithm * 1.75);
+    }
+    const std::string file = folder.write("all_reduce.txt", table);
+    CAPTURE(gb_s);
+    const bool beyond = gb_s > 700;
+    Streams human, json;
+    const int status = run_command_line({"probe", "--import", file, "--op", "all_reduce"}, human);
+    CAPTURE(human.err);
+    REQUIRE(status == kYes);
+    CHECK((human.out.find("warning:") != std::string::npos) == beyond);
+    std::istringstream lines(human.out);
+    for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= 80);
+    REQUIRE(run_command_line({"probe", "--import", file, "--op", "all_reduce", "--json"}, json) == kYes);
+    CHECK(nlohmann::json::parse(json.out)["warnings"].empty() != beyond);
+  }
 }

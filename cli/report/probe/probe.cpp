@@ -31,7 +31,7 @@ std::string value_text(double value, const std::string& unit) {
 
 std::string row(const FigureChange& c, const Terminal& terminal, std::string_view words) {
   const std::string spread = c.spread > 0 ? fmt::format("±{:>4.1f} %", 100 * c.spread) : "";
-  const std::string line = fmt::format("{:<28}{:>12}{:>13}{:>6.0f} % {:<7} ", c.what, value_text(c.now, c.unit),
+  const std::string line = fmt::format("{:<28}{:>12}{:>13}{:>5.0f} % {:<7} ", c.what, value_text(c.now, c.unit),
                                        value_text(c.before, c.unit), 100 * (1 + c.better), spread);
   return line + paint(terminal, style_of(c.better), words) + "\n";
 }
@@ -92,7 +92,8 @@ std::string extras(const HardwareProfile& p) {
 std::string complaints(const HardwareProfile& p, const Terminal& terminal) {
   std::string text;
   for (const ProfileWarning& w : p.warnings)
-    text += fmt::format("{} {}: {}\n", paint(terminal, Style::Warn, "warning:"), w.where, w.text);
+    text += paint(terminal, Style::Warn, "warning:") + " " +
+            wrap(fmt::format("{}: {}", w.where, w.text), terminal.width, 9) + "\n";
   std::map<std::string, std::vector<std::string>> reasons;
   for (const ProfileSkip& s : p.skipped) reasons[s.reason].push_back(s.what);
   for (const auto& [reason, whats] : reasons) {
@@ -153,7 +154,7 @@ std::string probe_text(const HardwareProfile& profile, const Cluster& expected, 
   if (!figures.empty())
     text += "\n" +
             paint(terminal, Style::Dim,
-                  fmt::format("{:<28}{:>12}{:>13}{:>8} {:<7} {}", "", "measured", "expected", "of it", "spread",
+                  fmt::format("{:<28}{:>12}{:>13}{:>7} {:<7} {}", "", "measured", "expected", "of it", "spread",
                               "verdict")) +
             "\n";
   for (const FigureChange& c : figures) text += row(c, terminal, verdict(c.better));
@@ -214,7 +215,7 @@ std::string profile_diff_text(const HardwareProfile& before, const HardwareProfi
   if (changes.empty()) return "the two profiles measured nothing in common\n";
   std::string text =
       paint(terminal, Style::Dim,
-            fmt::format("{:<28}{:>12}{:>13}{:>8} {:<7} {}", "", "now", "before", "of it", "spread", "change")) +
+            fmt::format("{:<28}{:>12}{:>13}{:>7} {:<7} {}", "", "now", "before", "of it", "spread", "change")) +
       "\n";
   int slower = 0, same = 0;
   for (const FigureChange& c : changes) {

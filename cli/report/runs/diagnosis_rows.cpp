@@ -34,6 +34,10 @@ std::string log_line(const MeasuredLog& log, const DiagnosisReport& report) {
   if (report.step && &log == &report.logs.front())
     out += fmt::format(", {} steps, {} of warm-up left out, ± {:.1f} % from step to step, {} spikes", report.step->used,
                        report.step->left_out, 100 * report.step->spread, report.step->spikes);
+  if (const Series* none = log.find(LogFigure::NotNumber); none != nullptr && none->sum() > 0)
+    out += fmt::format(", {:.0f} lines whose loss or gradient is no number", none->sum());
+  if (const auto skipped = log.skipped(); skipped && *skipped > 0)
+    out += fmt::format(", {:.0f} steps skipped without an update", *skipped);
   return out;
 }
 

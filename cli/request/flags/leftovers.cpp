@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/logs/log_read.hpp"
 #include "cli/request/table/command_table.hpp"
 #include "cli/request/table/option_table.hpp"
 #include "cli/request/words/layout_flag.hpp"
@@ -40,8 +41,10 @@ Words meaning_of_file(const std::string& word, const Command& command) {
   std::error_code unreadable;
   const std::filesystem::path path = word;
   const bool model = path.filename() == "config.json" || std::filesystem::exists(path / "config.json", unreadable);
-  const Option* option = find_option(model ? "--model" : "--from");
   if (!model && !std::filesystem::is_regular_file(path, unreadable)) return {};
+  const auto takes = [&](std::string_view flag) { return (find_option(flag)->verbs & command.bit) != 0; };
+  const bool log = !model && (takes("--log") || takes("--measured")) && read_log(word);
+  const Option* option = find_option(model ? "--model" : !log ? "--from" : takes("--log") ? "--log" : "--measured");
   if ((option->verbs & command.bit) == 0) return {};
   return {fmt::format("write `{} {}`", option->flag, word)};
 }
