@@ -12,6 +12,7 @@
 #include "cli/request/table/option_table.hpp"
 #include "cli/request/words/choice_words.hpp"
 #include "contents.hpp"
+#include "presets/entries.hpp"
 #include "temporary_folder.hpp"
 
 using namespace plan;
@@ -212,4 +213,27 @@ TEST_CASE("a list of words is a sweep's, flag by flag, and every other command r
       CHECK(first_error({verb, flag, text}).find('`' + text + '`') != std::string::npos);
     }
   }
+}
+
+TEST_CASE("GPUs that stand without their flag are answered with a flag that takes them, in every command that has it") {
+  const auto help_of = [](const std::vector<std::string>& words) {
+    const Result<Args> read = parse_arguments(words);
+    REQUIRE_FALSE(read.has_value());
+    return read.error().front().help.front();
+  };
+  for (const PresetEntry& entry : list_presets(PresetKind::Gpu, {}))
+    for (const char* verb : {"", "estimate", "sweep", "emit", "explain"}) {
+      std::vector<std::string> words = {"--model", "8b"};
+      if (*verb != '\0') words.insert(words.begin(), verb);
+      if (std::string_view(verb) == "explain" || std::string_view(verb) == "emit")
+        words.insert(words.begin() + 1, std::string_view(verb) == "emit" ? "megatron-lm" : "memory");
+      CAPTURE(verb);
+      CAPTURE(entry.name);
+      words.push_back("16x" + entry.name);
+      CHECK(help_of(words) == "write `--gpus 16x" + entry.name + "`");
+      words.back() = entry.name;
+      CHECK(help_of(words) == "a GPU is named with a flag: `--gpu " + entry.name + "`");
+    }
+  CHECK(help_of({"compare", "tp2", "tp4", "tp8", "--model", "8b"}).find("leave `tp8` out") != std::string::npos);
+  CHECK(help_of({"list", "models", "qwen"}).find("`plan list models | grep -i qwen`") != std::string::npos);
 }

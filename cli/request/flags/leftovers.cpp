@@ -6,14 +6,17 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "cli/logs/log_read.hpp"
 #include "cli/request/table/command_table.hpp"
 #include "cli/request/table/option_table.hpp"
 #include "cli/request/words/layout_flag.hpp"
 #include "cli/request/words/layout_spacing.hpp"
+#include "cli/request/words/pool_words.hpp"
 #include "cli/terminal/words.hpp"
 #include "presets/quantity.hpp"
+#include "presets/store.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -87,6 +90,16 @@ bool looks_like_file(std::string_view word) {
                      [&](std::string_view ending) { return word.size() > ending.size() && word.ends_with(ending); });
 }
 
+/// GPUs, a GPU or a cluster without their flag, by the names that are known: `16xh100`, `h100`. Empty for other words.
+Words meaning_of_hardware(const std::string& word, const std::function<bool(std::string_view)>& takes) {
+  const StoreOptions store = StoreOptions::from_environment();
+  if (takes("--gpus") && names_pools(word) && read_pools(word, store)) return {fmt::format("write `--gpus {}`", word)};
+  if (takes("--gpu") && load_gpu(word, store)) return {fmt::format("a GPU is named with a flag: `--gpu {}`", word)};
+  if (takes("--cluster") && load_cluster(word, store))
+    return {fmt::format("a cluster is named with a flag: `--cluster {}`", word)};
+  return {};
+}
+
 /// What the user meant by a word without a flag, by the words before it: the second half of a value with a space, a
 /// number of GPUs, a model. Empty where nothing says.
 Words meaning_of_word(const std::string& word, const Words& words, const Command& command) {
@@ -102,10 +115,14 @@ Words meaning_of_word(const std::string& word, const Words& words, const Command
       return {fmt::format("write `{} {}`", flag, word.substr(equals + 1))};
   const std::size_t digits = word.find_first_not_of("0123456789");
   const bool number = digits != 0 && (digits == std::string::npos || word.substr(digits) == "k");
+  if (command.name == "compare") return {fmt::format("two plans are compared at a time: leave `{}` out", word)};
+  if (command.name == "list" && words.size() >= 2 && words[0] == "list" && word.find('/') == std::string::npos)
+    return {fmt::format("one list at a time; some of its names are `plan list {} | grep -i {}`", words[1], word)};
   if (number && takes("--gpus")) return {fmt::format("write `--gpus {}`", word)};
   if (takes("--layout"))
     for (const std::string& axes : {word, between_commas(word)})
       if (read_layout(axes)) return {fmt::format("write `--layout {}`", axes)};
+  if (Words hardware = meaning_of_hardware(word, takes); !hardware.empty()) return hardware;
   const auto at = std::find(words.begin(), words.end(), word);
   if (at != words.end() && at - words.begin() >= 2 && !is_flag(*(at - 1))) {
     const Option* option = find_option(*(at - 2));
