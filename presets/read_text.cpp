@@ -63,6 +63,9 @@ Result<std::optional<std::string>> read_once(const std::string& path) {
   return text;
 }
 
+/// Windows' shells redirect in UTF-16: to no reader but that of logs is that text. Its mark says the order of bytes.
+bool is_utf16(std::string_view text) { return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"); }
+
 }  // namespace
 
 Result<std::string> read_text(const std::string& path) {
@@ -79,6 +82,12 @@ Result<std::string> read_text(const std::string& path) {
     if (!*text) continue;
     if ((*text)->size() > kMostBytes)
       return fail({"too_large", fmt::format("the file is larger than {} MiB", kMostBytes >> 20), {}, {}, whole});
+    if (is_utf16(**text))
+      return fail({"not_text",
+                   "the file is UTF-16 text, and is read as UTF-8",
+                   {},
+                   {fmt::format("write it anew: `iconv -f UTF-16 -t UTF-8 {} > FILE`", printable(path))},
+                   whole});
     return *std::move(*text);
   }
   return fail(unreadable(path, "is being changed by another program: read it again when that is done"));

@@ -268,7 +268,9 @@ Result<Document> parsed(std::string source, std::string file, bool takes_anchors
   if (d.source.size() > kMostBytes)
     return fail(
         one_error("too_large", fmt::format("the file is larger than {} MiB", kMostBytes >> 20), {d.file, 0, 0, 1, {}}));
-  if (!is_text(d.source)) return fail(one_error("not_text", "the file is not UTF-8 text", {d.file, 0, 0, 1, {}}));
+  if (!is_text(d.source))
+    return fail(one_error("not_text", "the file is not UTF-8 text", {d.file, 0, 0, 1, {}},
+                          {"save it as UTF-8, without bytes of zero"}));
   Builder builder(takes_anchors);
   try {
     std::istringstream stream(without_comments(d.source));

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "temporary_folder.hpp"
+
 namespace yaml = plan::yaml;
 using plan::Errors;
 
@@ -129,6 +131,21 @@ TEST_CASE("hostile files are refused, not followed") {
   CHECK_FALSE(yaml_code("").empty());
   CHECK_FALSE(yaml_code("\x80\xff\xfe garbage").empty());
   CHECK_FALSE(yaml_code("memory: \"\xff\"").empty());
+}
+
+TEST_CASE("a file in UTF-16 of either order is one mistake that names its mark, whatever it holds") {
+  const TemporaryFolder folder;
+  for (const char* text : {"gpu: 1\n", "{\"model_type\": \"llama\"}", "id,model\n", "", "#!/bin/bash\ntorchrun"})
+    for (const bool little : {true, false}) {
+      std::string wide = little ? "\xff\xfe" : "\xfe\xff";
+      for (const char c : std::string(text)) wide += little ? std::string{c, '\0'} : std::string{'\0', c};
+      const Result<std::string> read = yaml::read_text(folder.write("file", wide));
+      REQUIRE_FALSE(read.has_value());
+      REQUIRE(read.error().size() == 1);
+      CHECK(read.error().front().code == "not_text");
+      CHECK(read.error().front().help.front().find("iconv -f UTF-16") != std::string::npos);
+      CHECK(yaml::read_text(folder.write("file", text)).value() == text);
+    }
 }
 
 TEST_CASE("a hundred mistakes are cut at twenty") {
