@@ -49,7 +49,8 @@ TEST_CASE("a word in a message is as it was typed where it can be seen, and hold
   for (int round = 0; round < 5000; ++round) {
     std::string word;
     for (auto i = random() % 80; i > 0; --i)
-      word += random() % 3 == 0 ? std::string(1, static_cast<char>(random() % 256)) : utf8(static_cast<std::uint32_t>(random() % 0x3100));
+      word += random() % 3 == 0 ? std::string(1, static_cast<char>(random() % 256))
+                                : utf8(static_cast<std::uint32_t>(random() % 0x3100));
     const std::string shown = yaml::printable(word);
     std::size_t characters = 0;
     for (std::size_t at = 0; at < shown.size(); ++characters) {

@@ -134,12 +134,12 @@ TEST_CASE("hostile files are refused, not followed") {
 }
 
 TEST_CASE("a file in UTF-16 of either order is one mistake that names its mark, whatever it holds") {
-  const TemporaryFolder folder;
+  const plan::TemporaryFolder folder;
   for (const char* text : {"gpu: 1\n", "{\"model_type\": \"llama\"}", "id,model\n", "", "#!/bin/bash\ntorchrun"})
     for (const bool little : {true, false}) {
       std::string wide = little ? "\xff\xfe" : "\xfe\xff";
       for (const char c : std::string(text)) wide += little ? std::string{c, '\0'} : std::string{'\0', c};
-      const Result<std::string> read = yaml::read_text(folder.write("file", wide));
+      const plan::Result<std::string> read = yaml::read_text(folder.write("file", wide));
       REQUIRE_FALSE(read.has_value());
       REQUIRE(read.error().size() == 1);
       CHECK(read.error().front().code == "not_text");

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <functional>
 
-#include "cli/logs/log_read.hpp"
 #include "cli/request/table/command_table.hpp"
 #include "cli/request/table/option_table.hpp"
 #include "cli/request/words/layout_flag.hpp"
@@ -38,7 +37,7 @@ Error unknown_flag(const std::string& word, Words meant) {
   return error;
 }
 
-/// What the user meant by a file in the command line without a flag: a model's configuration, or a job.
+/// What the user meant by a file in the command line without a flag: a model's configuration, a log, or a job.
 /// Empty where no such file exists or the command reads none.
 Words meaning_of_file(const std::string& word, const Command& command) {
   std::error_code unreadable;
@@ -46,8 +45,11 @@ Words meaning_of_file(const std::string& word, const Command& command) {
   const bool model = path.filename() == "config.json" || std::filesystem::exists(path / "config.json", unreadable);
   if (!model && !std::filesystem::is_regular_file(path, unreadable)) return {};
   const auto takes = [&](std::string_view flag) { return (find_option(flag)->verbs & command.bit) != 0; };
-  const bool log = !model && (takes("--log") || takes("--measured")) && read_log(word);
-  const Option* option = find_option(model ? "--model" : !log ? "--from" : takes("--log") ? "--log" : "--measured");
+  constexpr std::string_view kLogs[] = {".log", ".txt", ".out", ".err"};
+  const bool log =
+      !model && takes("--log") &&
+      std::any_of(std::begin(kLogs), std::end(kLogs), [&](std::string_view end) { return word.ends_with(end); });
+  const Option* option = find_option(model ? "--model" : log ? "--log" : "--from");
   if ((option->verbs & command.bit) == 0) return {};
   return {fmt::format("write `{} {}`", option->flag, word)};
 }
