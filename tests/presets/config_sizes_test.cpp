@@ -6,6 +6,7 @@
 #include <random>
 
 #include "family_configs.hpp"
+#include "formulas/parameters.hpp"
 
 using nlohmann::json;
 using plan::family_configs;
@@ -40,8 +41,26 @@ TEST_CASE("groups of experts divide them and hold as many as a token goes to, an
     CHECK_FALSE(read_config(edited).has_value());
     edited["scoring_func"] = "sigmoid";
     CHECK(read_config(edited).has_value());
+    for (const int none :
+         {0, 1}) {  // no groups, or all experts in one: a token chooses among all, and layers are the same
+      edited["n_group"] = edited["topk_group"] = none;
+      const auto ungrouped = read_config(edited);
+      REQUIRE(ungrouped.has_value());
+      CHECK(*ungrouped == *model);
+    }
   }
   CHECK(mixtures > 0);
+}
+
+// transformers' GPTJConfig has `tie_word_embeddings=False`, unlike most classes of its age; the published checkpoint
+// has a head of its own, https://huggingface.co/EleutherAI/gpt-j-6b.
+TEST_CASE("GPT-J has a head of its own, whether its config says so or leaves it out") {
+  json config = json::parse(std::ifstream(std::string(PLAN_SOURCE_DIR) + "/tests/presets/configs/gpt-j-6b.json"));
+  for (int round = 0; round < 2; ++round, config.erase("tie_word_embeddings")) {
+    const auto model = read_config(config);
+    REQUIRE(model.has_value());
+    CHECK(plan::model_parameters(*model).total == 6'050'882'784);
+  }
 }
 
 TEST_CASE("what is wrong with a whole model has the place of the number that makes it so") {

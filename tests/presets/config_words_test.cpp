@@ -60,7 +60,7 @@ bool names(const plan::Errors& errors, const std::string& word) {
 
 }  // namespace
 
-TEST_CASE("a slip in a key of a config gives no other model") {
+TEST_CASE("a slip in a key of a config gives no other model, nor do two in a long one") {
   std::mt19937 random(20261126);
   int refused = 0;
   for (const json& config : family_configs()) {
@@ -69,7 +69,12 @@ TEST_CASE("a slip in a key of a config gives no other model") {
     for (const auto& [path, leaf] : key_paths(config)) {
       const json& object = config.at(path);
       if (object.at(leaf).is_null() || leaf == "model_type") continue;
-      const std::string wrong = slip(leaf, random);
+      std::string wrong = slip(leaf, random);
+      const std::size_t half = leaf.size() / 2;
+      if (leaf.size() >= 12 && random() % 2 == 0)
+        if (std::string twice = slip(leaf.substr(0, half), random) + slip(leaf.substr(half), random);
+            twice.size() >= 12)
+          wrong = std::move(twice);
       if (object.contains(wrong)) continue;
       json edited = config;
       edited[path].erase(leaf);

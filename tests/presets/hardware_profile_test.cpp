@@ -7,6 +7,7 @@
 #include <iterator>
 #include <random>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,15 @@ TEST_CASE("a profile reads back as it was written") {
   const HardwareProfile p = sample();
   const std::string text = write_hardware(p);
   CHECK(is_hardware_profile(text));
+  std::istringstream lines(text);
+  std::size_t before = 0;
+  for (std::string line; std::getline(lines, line);) {  // each level is two columns further in than the one around it
+    CAPTURE(line);
+    const std::size_t indent = line.find_first_not_of(' ');
+    CHECK(indent % 2 == 0);
+    CHECK(indent <= before + 2);
+    before = line.find_first_not_of(" -");
+  }
   CHECK(write_hardware(read_back(text)) == text);
   CHECK(read_back(text).collectives[0] == p.collectives[0]);
   CHECK(read_back(text).provenance == p.provenance);
@@ -132,6 +142,10 @@ TEST_CASE("the planner gets the table where it was measured and the fit outside 
   CHECK(nccl.channels == channels.nccl_channels.collective);
   CHECK(nccl.p2p_channels == channels.nccl_channels.p2p);
   CHECK(nccl.all_to_all.value == doctest::Approx(2.63 * kGiB));
+  for (const int ranks : {2, 4, 8}) {  // how many ranks a group had says up to where its memory is known
+    for (ProfileNcclMemory& m : channels.nccl_memory) m.ranks = ranks;
+    CHECK(cluster_of_profile(channels, sheet).value().nccl.ranks == ranks);
+  }
   // fp8 was not measured: the program's own tables stand in.
   CHECK_FALSE(cluster.gpu.gemm[static_cast<std::size_t>(DType::Fp8)][0].grid.empty());
 }

@@ -91,4 +91,11 @@ TEST_CASE("a file of machines with a row in other words is refused at its place"
     REQUIRE_FALSE(read.has_value());
     CHECK(read.error().front().place.line == 4);
   }
+  // No rack has more GPUs than a thousand and a few; a number beyond is a slip.
+  for (const int gpus : {1, 2, 72, 1024, 1025}) {
+    const auto read = read_machines(
+        "preset: machines/1\nname: a\nmachines:\n  m.large: " + std::to_string(gpus) + " x h100-sxm\n", "a.yaml");
+    REQUIRE(read.has_value() == (gpus <= 1024));
+    if (read) CHECK(read->front().gpus == gpus);
+  }
 }

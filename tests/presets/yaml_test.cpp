@@ -159,6 +159,19 @@ TEST_CASE("unreadable files are one clear error") {
   CHECK(yaml::read_text("/").error().front().message == "`/` is a directory");
 }
 
+TEST_CASE("a file of any size is read to its last byte") {
+  const plan::TemporaryFolder folder;
+  constexpr std::size_t kPiece = 65536;  // what systems hand out at once, and programs ask for
+  for (std::size_t pieces = 0; pieces <= 3; ++pieces)
+    for (const std::size_t more : {std::size_t{0}, std::size_t{1}, std::size_t{2}, kPiece - 1}) {
+      std::string text(pieces * kPiece + more, 'x');
+      if (!text.empty()) text.back() = '\n';
+      const auto read = yaml::read_text(folder.write("f", text));
+      REQUIRE(read.has_value());
+      CHECK((*read == text));
+    }
+}
+
 // YAML 1.1's merge keys, https://yaml.org/type/merge.html: what a map states itself counts, then its bases in their
 // order.
 TEST_CASE("a map takes from its bases what it lacks, the first base's first, wherever it names them") {
