@@ -100,6 +100,8 @@ TEST_CASE("quantised weights") {
   CHECK(extra(Precision::Fp8Tensorwise, GpuGeneration::Blackwell) == 1);  // read either way: no transposed copy
   CHECK(extra(Precision::Mxfp8) == 2 + 2.0 / 32);
   CHECK(extra(Precision::Mxfp8, GpuGeneration::Blackwell) == 2 + 2.0 / 32);
+  for (const GpuGeneration on : {GpuGeneration::Hopper, GpuGeneration::Blackwell})  // an fp32 scale for each 128 x 128
+    CHECK(extra(Precision::Fp8Blockwise, on) == doctest::Approx(2.0 * (128 * 128 + 4) / (128 * 128)));
   CHECK(extra(Precision::Nvfp4) == 2 * (0.5 + 1.0 / 16));
   Training training;
   CHECK(frozen_weight_bytes(training).value == 2);

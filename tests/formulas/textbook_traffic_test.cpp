@@ -106,6 +106,8 @@ TEST_CASE("expert parallelism, worked numbers") {
   CHECK(dedup_traffic({4096, 7168, 2, 3.5}) / kMB == Approx(205.52).epsilon(1e-4));
   CHECK(distinct_nodes({1, 256, 8}) == 1);
   CHECK(distinct_nodes({256, 1, 8}) == Approx(8));  // every expert on a node of its own
+  for (const double chosen : {3., 4., 5., 9.})
+    CHECK(distinct_nodes({2, 2, chosen}) == 2);  // one node cannot hold three
   // An all-gather pays off once more experts are chosen than there are ranks.
   CHECK(expert_gather({4096, 7168, 2, 8}) / expert_traffic({4096, 7168, 8, 2, 8}) == Approx(1));
 }

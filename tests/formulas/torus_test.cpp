@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <random>
 #include <regex>
+#include <set>
 #include <string>
 
 #include "formulas/collective_law.hpp"
@@ -196,6 +197,25 @@ TEST_CASE("a slice's shape is read back from its text up to the longest axis, an
   for (const char* text : {"", "8", "x8", "8x", "0x8", "8x-1", "4x4x4x4", "4x4x4x", "8 x8", "1025x1", "2x2x1025"}) {
     CAPTURE(std::string(text));
     CHECK_FALSE(read_slice(text).has_value());
+  }
+}
+
+TEST_CASE("a number of chips has a slice where one of so many exists, however the largest is shaped") {
+  for (const SliceShape& largest :
+       {SliceShape{4, 4, 4}, SliceShape{4, 8, 12}, SliceShape{8, 8, 8}, SliceShape{12, 16, 16}}) {
+    SliceRules rules = v5p();
+    rules.largest = largest;
+    std::set<int> wanted;
+    for (const SliceShape& shape : rules.listed) wanted.insert(chips_of(shape));
+    for (int a = 4; a <= largest[0]; a += 4)
+      for (int b = 4; b <= largest[1]; b += 4)
+        for (int c = 4; c <= largest[2]; c += 4) wanted.insert(a * b * c);
+    for (int chips = 1; chips <= chips_of(largest) + 64; ++chips) {
+      CAPTURE(chips);
+      const auto found = slice_of(rules, chips);
+      CHECK(found.has_value() == (wanted.count(chips) > 0));
+      if (found) CHECK(chips_of(*found) == chips);
+    }
   }
 }
 

@@ -104,6 +104,12 @@ TEST_CASE("fits find the machine that the times came from") {
   CHECK(p.warnings.empty());
 }
 
+TEST_CASE("copies of a GPU that is alone say nothing of what several reach at once") {
+  const HardwareProfile p = assemble(facts(1), observe(sweep_for(1), Truth{}, 1, 0));
+  CHECK(p.host_link.h2d.value == doctest::Approx(55).epsilon(0.001));
+  CHECK(p.host_link.all_gpus_h2d.value == 0);
+}
+
 TEST_CASE("where larger groups of nodes are slower for good, an upper tier of the fabric begins") {
   JobFacts f = facts(2);
   f.ranks = 16, f.nodes = 8;

@@ -287,6 +287,12 @@ TEST_CASE("what is left out is the least wanted, and no more of it than time ask
   }
 }
 
+TEST_CASE("a budget of exactly what all points take leaves none out") {
+  SweepRequest r = request(8, 8, Depth::Standard);
+  r.budget_s = plan_sweep(r).wanted_s;
+  CHECK(plan_sweep(r).skipped.empty());
+}
+
 TEST_CASE("kernels move the bytes of their operands") {
   // Operands of two bytes each (bf16), or of four (fp32): what is read, then what is written.
   const std::map<std::string, double> bytes{{"rmsnorm", 2 + 2},          {"rmsnorm_bwd", 2 * 2 + 2},
@@ -345,6 +351,7 @@ TEST_CASE("attention and products of a model are those of one rank, at the token
   model.layers = {0};
   for (const int tp : {1, 2, 8})
     for (const std::int64_t tokens : {std::int64_t{0}, std::int64_t{1}, std::int64_t{3072}}) {
+      model.kinds[0].attention.head_dim = tokens == 1 ? 64 : 128;  // both that kernels are made for
       SweepRequest r = request(1, 1, Depth::Quick);
       r.model = model;
       r.tp = {tp};
@@ -352,7 +359,8 @@ TEST_CASE("attention and products of a model are those of one rank, at the token
       const std::int64_t wanted = tokens == 0 ? 6144 : tokens;
       int found = 0;
       for (const SweepPoint& p : of(plan_sweep(r), PLAN_PROBE_ATTENTION))
-        if (p.point.number[1] == 32 / tp && p.point.number[2] == std::max(1, 4 / tp) && p.point.number[3] == wanted)
+        if (p.point.number[1] == 32 / tp && p.point.number[2] == std::max(1, 4 / tp) && p.point.number[3] == wanted &&
+            p.point.number[4] == model.kinds[0].attention.head_dim)
           ++found;
       CHECK(found == 2);  // forward and backward
       for (const TrainingGemm& g : training_gemms(model, tp, tokens))

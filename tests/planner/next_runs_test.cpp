@@ -124,6 +124,14 @@ TEST_CASE("a layout that was measured itself is known, and one that equals it ne
     CHECK(beliefs.of(i).mean > 0);
     CHECK(beliefs.between(0, i).sd >= 0.9 * paired_parts(0).same / std::sqrt(2.0));
   }
+  // What is believed of two layouts is what is believed of each, and apart from the predictions nothing else: the ratio
+  // one way is the other's inverse, and goes through any third.
+  for (int one = 0; one < 4; ++one)
+    for (int other = 0; other < 4; ++other) {
+      const auto step = [&](int i) { return std::log(layouts[static_cast<std::size_t>(i)].step_time.value); };
+      const double apart = step(other) + beliefs.of(other).mean - step(one) - beliefs.of(one).mean;
+      CHECK(beliefs.between(one, other).mean == doctest::Approx(apart).epsilon(1e-9));
+    }
   Beliefs expected(problem, layouts);
   expected.expect(layouts[0].terms, kRunNoise, 0);
   CHECK(expected.of(0).sd == doctest::Approx(beliefs.of(0).sd));

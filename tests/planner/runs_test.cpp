@@ -255,6 +255,32 @@ TEST_CASE("layouts are ranked within one job, one release and one kernel, where 
   CHECK(ranking({run, other}).groups == 0);
 }
 
+TEST_CASE("suites weigh the same in the whole, whether one run or several tell of them, and a small peak is compared") {
+  Catalogue catalogue;
+  catalogue.model = [](std::string_view) { return std::optional<Model>(); };
+  catalogue.cluster = [](std::string_view, int, int) { return std::optional(oracle::plain_cluster()); };
+  Run run = megatron_run(2);
+  run.status = "ok", run.quality = "A", run.memory_kind = "allocated";
+  std::vector<Run> runs;
+  const std::pair<const char*, double> rows[] = {{"a", 0.25}, {"b", 0.5}, {"b", 40}, {"b", 0.75}, {"c", 60}};
+  for (const auto& [suite, gib] : rows) {
+    run.suite = suite, run.peak_memory_gib = gib, run.step_time_s = gib;
+    runs.push_back(run);
+  }
+  const Validation all = validate(runs, catalogue);
+  for (const ScoredRun& one : all.runs) CHECK(one.memory.has_value());
+  double time = 0, memory = 0;
+  for (const auto& [name, suite] : all.suites) {
+    REQUIRE(suite.step_time.n == (name == "b" ? 3 : 1));
+    time += suite.step_time.median_ape / 3;
+    memory += suite.memory.at("allocated").median_ape / 3;
+  }
+  CHECK(all.overall.step_time.n == 5);
+  CHECK(all.overall.step_time.median_ape == doctest::Approx(time));
+  CHECK(all.overall.memory.at("allocated").n == 5);
+  CHECK(all.overall.memory.at("allocated").median_ape == doctest::Approx(memory));
+}
+
 TEST_CASE("expert parallelism that a run does not state is the fastest that fits, and such a run fits no constant") {
   Run run = megatron_run(2);
   run.status = "ok";
