@@ -52,22 +52,6 @@ TEST_CASE("nodes are as large as the files start them, fast links among them alo
     }
 }
 
-TEST_CASE("a node of no size, of its own or in a wider domain is left as it is") {
-  Cluster eight;
-  eight.gpus_per_node = eight.nics_per_node = 8;
-  eight.tiers.resize(2);
-  eight.tiers[0].size = 8;
-  for (const int each : {-8, 0, 8}) CHECK(with_node_of(eight, each).gpus_per_node == 8);
-  const Cluster four = with_node_of(eight, 4);
-  CHECK(four.gpus_per_node == 4);
-  CHECK(four.nics_per_node == 4);
-  CHECK(four.tiers[0].size == 4);
-  eight.tiers[0].size = 72;
-  CHECK(with_node_of(eight, 4).gpus_per_node == 8);
-  eight.tiers.clear();
-  CHECK(with_node_of(eight, 4).gpus_per_node == 8);
-}
-
 TEST_CASE("hardware that is named stays, and the answer names the difference") {
   const Problem named = problem_of(4, 4, {"--cluster", "dgx-a100"});
   CHECK(named.cluster.gpus_per_node == 8);
@@ -80,6 +64,20 @@ TEST_CASE("a domain wider than a node stays as it is") {
   const Problem wide = problem_of(4, 4, {"--gpu", "gb200"});
   CHECK(wide.cluster.scale_up_size() > 4);
   CHECK(wide.unused.empty());
+}
+
+TEST_CASE("no other number of GPUs is made of one that is none, of a node's own, or within a wider domain") {
+  for (const PresetEntry& entry : list_presets(PresetKind::Cluster, StoreOptions{})) {
+    const Cluster whole = load_cluster(entry.name, StoreOptions{}).value().value;
+    CAPTURE(entry.name);
+    const bool wider = whole.tiers.empty() || whole.tiers.front().size != whole.gpus_per_node;
+    for (const int per_node : {-1, 0, 1, 2, whole.gpus_per_node, 16}) {
+      const Cluster cut = with_node_of(whole, per_node);
+      const int wanted = wider || per_node <= 0 ? whole.gpus_per_node : per_node;
+      CHECK(cut.gpus_per_node == wanted);
+      if (!whole.tiers.empty()) CHECK(cut.tiers.front().size == (wider ? whole.tiers.front().size : wanted));
+    }
+  }
 }
 
 TEST_CASE("who names a GPU gets the memory of the cluster preset that it is priced as, by name and only if it is one") {
