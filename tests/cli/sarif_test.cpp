@@ -3,9 +3,6 @@
 // tests/validators where it can be fetched; this runs everywhere.
 #include <doctest/doctest.h>
 
-#include <fmt/core.h>
-
-#include <cctype>
 #include <map>
 #include <set>
 
@@ -187,26 +184,6 @@ TEST_CASE("SARIF of failures, warnings and impossible layouts keeps to the speci
       Json::parse(run({"check", "--budget", "bü dget %,1.yaml", "--format", "sarif", "--warn-only"}).out);
   check_document(lenient);
   for (const Json& result : lenient["runs"][0]["results"]) CHECK(result["level"] == "warning");
-}
-
-TEST_CASE("a file of any name is referred to by it, with no more escapes than a reference needs") {
-  const Folder folder;
-  std::string name = "a";
-  for (char c = ' '; c <= '~'; ++c)
-    if (std::string_view("/\\'\"`$").find(c) == std::string_view::npos) name += c;
-  folder.write(name + ".yaml",
-               "budget: 1\nmodel: 8b\ngpus: 8\nlayout: tp1,zero1,mb4\nlimits: {memory.peak: at most 1 GiB}\n");
-  std::string expected;
-  for (const char c : name)
-    expected +=
-        std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("-._~").find(c) != std::string::npos
-            ? std::string(1, c)
-            : fmt::format("%{:02X}", static_cast<int>(c));
-  const Json report = Json::parse(run({"check", "--budget", name + ".yaml", "--format=sarif"}).out);
-  const Json& results = report["runs"][0]["results"];
-  REQUIRE(!results.empty());
-  for (const Json& result : results)
-    CHECK(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == expected + ".yaml");
 }
 
 TEST_CASE("the specification's rules notice what breaks them") {

@@ -4,7 +4,6 @@
 #include <sqlite3.h>
 
 #include <cmath>
-#include <iterator>
 #include <map>
 
 namespace plan::oracle {
@@ -141,8 +140,6 @@ void write_nsys(const MadeRun& run, const std::string& path) {
       "shortName "
       "INTEGER, demangledName INTEGER, deviceId INTEGER, streamId INTEGER, globalPid INTEGER);";
   constexpr long kProcess = 5L << 24, kThread = kProcess + 77;
-  // What Megatron-LM, nanoGPT, DeepSpeed and Lightning call the wait for a batch.
-  constexpr const char* kLoadings[] = {"batch-generator", "get_batch", "dataloader", "enumerate(DataLoader)#next"};
   double begin = 10;
   for (std::size_t i = 0; i < run.steps.size(); ++i) {
     sql += fmt::format("INSERT INTO NVTX_EVENTS VALUES({:.0f},{:.0f},'iteration {}',NULL,{});", begin * 1e9,
@@ -158,8 +155,8 @@ void write_nsys(const MadeRun& run, const std::string& path) {
         sql += fmt::format("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES({:.0f},{:.0f},{},{});", start, end, id,
                            kThread);
       else
-        sql += fmt::format("INSERT INTO NVTX_EVENTS VALUES({:.0f},{:.0f},'{}',NULL,{});", start, end,
-                           kLoadings[i % std::size(kLoadings)], kThread);
+        sql += fmt::format("INSERT INTO NVTX_EVENTS VALUES({:.0f},{:.0f},'batch-generator',NULL,{});", start, end,
+                           kThread);
     }
     begin += run.lengths[i];
   }
