@@ -3,6 +3,8 @@
 // tests/validators where it can be fetched; this runs everywhere.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -184,6 +186,33 @@ TEST_CASE("SARIF of failures, warnings and impossible layouts keeps to the speci
       Json::parse(run({"check", "--budget", "bü dget %,1.yaml", "--format", "sarif", "--warn-only"}).out);
   check_document(lenient);
   for (const Json& result : lenient["runs"][0]["results"]) CHECK(result["level"] == "warning");
+}
+
+// RFC 3986, 2.3: letters, digits and -._~ stand for themselves; 2.1: of the rest each byte is % and two hex digits.
+TEST_CASE("the name of a file is a reference that leads back to it, and plain where it may be") {
+  const Folder folder;
+  std::string odd;
+  for (char c = ' '; c < 127; ++c)
+    if (c != '/') odd += c;
+  for (const std::string& name : {std::string("AZaz09-._~.yaml"), odd + ".yaml",
+                                  std::string("gr\xc3\xb6\xc3\x9f"
+                                              "er.yaml")}) {
+    folder.write(name, "budget: 1\nmodel: 8b\ngpus: 8\nlayout: tp1,zero1,mb4\nlimits: {memory.peak: at most 40 GiB}\n");
+    const Json sarif = Json::parse(run({"check", "--budget", "./" + name, "--format", "sarif"}).out);
+    const Json& at = sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"];
+    std::string back;
+    const auto text = at["uri"].get<std::string>();
+    for (std::size_t i = 0; i < text.size(); ++i)
+      if (text[i] == '%')
+        back += static_cast<char>(std::stoi(text.substr(i + 1, 2), nullptr, 16)), i += 2;
+      else
+        back += text[i];
+    CHECK(back.substr(back.rfind('/') + 1) == name);
+    std::size_t escapes = 0;
+    for (const char c : name)
+      escapes += std::isalnum(static_cast<unsigned char>(c)) == 0 && std::string("-._~").find(c) == std::string::npos;
+    CHECK(static_cast<std::size_t>(std::count(text.begin(), text.end(), '%')) == escapes);
+  }
 }
 
 TEST_CASE("the specification's rules notice what breaks them") {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
@@ -189,6 +190,9 @@ TEST_CASE("ranks of a node are its GPUs where nobody states the nodes, and how m
       CHECK(job.gpus_per_node == each);
     }
   CHECK(job_of("run.sh", "#!/bin/bash\nsrun --ntasks-per-node=1" + program).gpus_per_node == 0);
+  // jsrun's resource sets have the GPUs that -g counts; a set without any holds one rank as ever.
+  for (const int each : {0, 1, 2, 6})
+    CHECK(job_of("run.sh", fmt::format("#!/bin/bash\njsrun -n 8 -g {}", each) + program).gpus == 8 * std::max(1, each));
 }
 
 TEST_CASE("GPUs of an actor that the file does not hold are told, whatever the header asks for") {
