@@ -112,6 +112,29 @@ TEST_CASE("an export holds a trace of every process, and streams tell its groups
   CHECK(parts_of_groups(ranks->front(), layout).front() == Observable::Tp);
 }
 
+// Names of ranges: Megatron-LM's timers and get_batch, PyTorch's profiler around a DataLoader; the last of them is no
+// data.
+TEST_CASE("the next batch is what any framework names so, and nothing else is") {
+  const TemporaryFolder folder;
+  write(folder.at("r.sqlite"), 1);
+  sqlite3* database = nullptr;
+  REQUIRE(sqlite3_open(folder.at("r.sqlite").c_str(), &database) == SQLITE_OK);
+  std::string sql;
+  int at = 0;
+  for (const char* name : {"batch-generator", "get_batch", "dataloader: next",
+                           "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "forward-compute"})
+    sql += fmt::format("INSERT INTO NVTX_EVENTS VALUES({},{},'{}',NULL,{});", at, at + 1, name, (100L << 24) + 4321),
+        ++at;
+  REQUIRE(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(database);
+  const Result<std::vector<Trace>> ranks = read_traces(folder.at("r.sqlite"));
+  REQUIRE(ranks.has_value());
+  REQUIRE(ranks->size() == 1);
+  const std::vector<HostCall>& calls = ranks->front().calls;
+  CHECK(std::count_if(calls.begin(), calls.end(), [](const HostCall& c) { return c.work == HostWork::Data; }) == 4);
+  CHECK(ranks->front().steps.size() == 1);
+}
+
 TEST_CASE("an export may be cut or broken anywhere") {
   const TemporaryFolder folder;
   write(folder.at("r.sqlite"), 2);
