@@ -61,7 +61,7 @@ TEST_CASE("a time of any length is shown to a hundredth, in a unit of which ther
                                             {"min", 60},  {"h", 3600},  {"days", 86400}};
   std::mt19937 random(11);
   for (int round = 0; round < 2000; ++round) {
-    const double seconds = std::pow(10, -6 + 14 * (random() % 10000) / 10000.0);
+    const double seconds = std::pow(10, -6 + 14 * static_cast<double>(random() % 10000) / 10000);
     const std::string text = duration_text(Seconds(seconds));
     CAPTURE(text);
     const std::size_t blank = text.find(' ');
