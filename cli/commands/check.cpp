@@ -3,6 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
 
 #include "cli/check/check.hpp"
 #include "cli/commands/commands.hpp"
@@ -32,6 +35,15 @@ std::string report_text(const CheckReport& report, const Args& args, const Termi
   return check_human(report, terminal);
 }
 
+/// Is it the log of a run? A pipe cannot be read twice, nor a device to its end.
+bool is_log(const std::string& path) {
+  if (std::error_code error; !std::filesystem::is_regular_file(path, error)) return false;
+  const Result<std::string> text = yaml::read_text(path);
+  if (!text) return false;
+  std::istringstream in(*text);
+  return static_cast<bool>(read_log(in, path));
+}
+
 std::vector<BudgetFile> read_budgets(const Args& args, Errors& errors) {
   std::vector<std::string> paths = args.budget;
   paths.insert(paths.end(), args.words.begin(), args.words.end());
@@ -43,7 +55,7 @@ std::vector<BudgetFile> read_budgets(const Args& args, Errors& errors) {
   std::vector<BudgetFile> budgets;
   for (const std::string& path : paths) {
     Result<BudgetFile> budget = read_budget_file(path);
-    if (!budget && read_log(path))
+    if (!budget && is_log(path))
       errors.push_back({"wrong_file",
                         fmt::format("`{}` is the log of a run, and no budget", yaml::printable(path)),
                         {},
