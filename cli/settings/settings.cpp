@@ -216,12 +216,22 @@ std::optional<double> Settings::number(std::string_view key) {
   return value;
 }
 
+std::optional<bool> truth_of(std::string_view word) {
+  constexpr std::string_view kYes[] = {"true", "yes", "on", "1", "t", "y"},
+                             kNo[] = {"false", "no", "off", "0", "f", "n"};
+  const std::string text = lowered(std::string(word));
+  if (std::find(std::begin(kYes), std::end(kYes), text) != std::end(kYes)) return true;
+  if (std::find(std::begin(kNo), std::end(kNo), text) != std::end(kNo)) return false;
+  return std::nullopt;
+}
+
 std::optional<bool> Settings::boolean(std::string_view key) {
   const Setting* setting = get(key);
   if (setting == nullptr) return std::nullopt;
-  const std::string word = lowered(setting->value);
-  if (!setting->list && (word == "true" || word == "yes" || word == "on")) return true;
-  if (!setting->list && (word == "false" || word == "no" || word == "off")) return false;
+  const std::string &file = setting->place.file, &word = setting->value;
+  const bool data = file.ends_with(".yaml") || file.ends_with(".yml") || file.ends_with(".json");
+  const bool letter = data && word.size() == 1 && std::isalpha(static_cast<unsigned char>(word.front())) != 0;
+  if (const std::optional<bool> truth = truth_of(word); truth && !setting->list && !letter) return truth;
   refuse(*setting, "true or false");
   return std::nullopt;
 }

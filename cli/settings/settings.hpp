@@ -44,6 +44,7 @@ class Settings {
   /// A value of that kind; nothing where there is none, or where it is none, which is then noted as a mistake.
   std::optional<std::int64_t> integer(std::string_view key);
   std::optional<double> number(std::string_view key);
+  /// A single letter (`y`, `n`, `t`, `f`) is a text in YAML and JSON, which programs take as on: it is refused there.
   std::optional<bool> boolean(std::string_view key);
   std::optional<std::string> text(std::string_view key);
   /// `file:line` of a key that is stated, empty otherwise.
@@ -102,6 +103,10 @@ inline constexpr std::size_t kMostKeys = 4096;
 
 /// The words of `[core_attn, mlp]`, or one word.
 [[nodiscard]] std::vector<std::string> listed(std::string text);
+
+/// A word for yes or no: YAML 1.1's as PyYAML reads it (`yes`, `no`, `on`, `off`), and those of argument parsers
+/// (transformers' string_to_bool, pydantic: `t`, `f`, `y`, `n`, `1`, `0`); nothing where it is none.
+[[nodiscard]] std::optional<bool> truth_of(std::string_view word);
 
 /// `8`, `-1`, `8_192`; nothing if the word is no integer that fits.
 [[nodiscard]] std::optional<std::int64_t> to_integer(std::string_view word);

@@ -1,6 +1,7 @@
 // Keys that are known and counted as if they had another value are reported. Tested by
 // tests/launch/torchtitan_switches_test.cpp and tests/launch/deepspeed_switches_test.cpp.
 #include "cli/launch/job/counted_as.hpp"
+#include "cli/settings/settings.hpp"
 
 #include <fmt/format.h>
 
@@ -57,7 +58,9 @@ bool is_plain(std::string_view word, std::string_view plain) {
   const std::optional<double> number = parse_number(word);
   while (!plain.empty()) {
     const std::string_view first = plain.substr(0, plain.find(' '));
-    if (first == word || first == lowered(std::string(word)) || (number && number == parse_number(first))) return true;
+    if (first == word || first == lowered(std::string(word)) || (truth_of(word) && truth_of(word) == truth_of(first)) ||
+        (number && number == parse_number(first)))
+      return true;
     plain.remove_prefix(std::min(plain.size(), first.size() + 1));
   }
   return false;

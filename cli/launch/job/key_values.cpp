@@ -6,6 +6,7 @@
 
 #include "cli/launch/job/keys.hpp"
 #include "cli/launch/job/weighty_names.hpp"
+#include "cli/settings/settings.hpp"
 #include "cli/shell/shell.hpp"
 #include "formulas/text.hpp"
 #include "presets/suggest.hpp"
@@ -14,8 +15,6 @@
 namespace plan {
 namespace {
 
-constexpr std::string_view kYesWords[] = {"true", "1", "yes", "on"};  // the last two are YAML's, too
-constexpr std::string_view kNoWords[] = {"false", "0", "no", "off"};
 constexpr std::string_view kNothingWords[] = {"null", "none", "~", ""};
 
 bool is_among(std::span<const std::string_view> words, const std::string& text) {
@@ -38,21 +37,19 @@ std::string with_underscores(std::string_view flag) {
 
 bool say_the_same(std::span<const std::string> some, std::span<const std::string> others) {
   const auto same = [](const std::string& one, const std::string& other) {
-    const auto both = [&](std::span<const std::string_view> words) {
-      return is_among(words, one) && is_among(words, other);
-    };
-    if (lowered(one) == lowered(other) || both(kYesWords) || both(kNoWords)) return true;
+    if (lowered(one) == lowered(other) || (truth_of(one) && truth_of(one) == truth_of(other))) return true;
     const std::optional<double> x = as_number<double>(lowered(one)), y = as_number<double>(lowered(other));
     return x && y && *x == *y;
   };
   return std::equal(some.begin(), some.end(), others.begin(), others.end(), same);
 }
 
-bool is_true(const StatedValue& value) { return !value.values.empty() && is_among(kYesWords, value.values[0]); }
+bool is_true(const StatedValue& value) { return !value.values.empty() && truth_of(value.values[0]).value_or(false); }
 
 bool is_false(const StatedValue& value) {
   if (value.values.empty()) return true;
-  return value.values.size() == 1 && (is_among(kNoWords, value.values[0]) || is_among(kNothingWords, value.values[0]));
+  return value.values.size() == 1 &&
+         (!truth_of(value.values[0]).value_or(true) || is_among(kNothingWords, value.values[0]));
 }
 
 StatedKeys without_nulls(StatedKeys keys) {

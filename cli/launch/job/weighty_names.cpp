@@ -1,6 +1,7 @@
 // What names of keys and flags say where no reader knows them: parts of words, gathered from the configurations of the
 // tools that are read here. Tested by tests/launch/strict_test.cpp.
 #include "cli/launch/job/weighty_names.hpp"
+#include "cli/settings/settings.hpp"
 
 #include <algorithm>
 #include <string>
@@ -195,14 +196,12 @@ bool says_nothing(std::string_view key, std::string_view value) {
   constexpr std::string_view kNot[] = {"no_", "not_", "nolora", "nopeft", "disable_", "without_"};
   const bool negated =
       std::any_of(std::begin(kNot), std::end(kNot), [&](std::string_view start) { return last.starts_with(start); });
-  const std::string word = lowered(std::string(value));
-  return negated ? word == "true" || word == "1" || word == "yes" || word == "on" : switched_off(value);
+  return negated ? truth_of(value).value_or(false) : switched_off(value);
 }
 
 bool switched_off(std::string_view value) {
   const std::string word = lowered(std::string(value));
-  return word.empty() || word == "false" || word == "none" || word == "null" || word == "0" || word == "~" ||
-         word == "no" || word == "off";
+  return word.empty() || word == "none" || word == "null" || word == "~" || !truth_of(word).value_or(true);
 }
 
 bool sounds_harmless(std::string_view name) {

@@ -11,6 +11,7 @@
 #include "cli/launch/megatron/flags.hpp"
 #include "cli/launch/megatron/fork_flags.hpp"
 #include "cli/launch/megatron/megatron.hpp"
+#include "cli/settings/settings.hpp"
 #include "formulas/keep_errors.hpp"
 #include "presets/suggest.hpp"
 
@@ -22,10 +23,10 @@ std::string flag_of(std::string key) {
   return with_dashes(key);
 }
 
-/// YAML 1.1, which Python reads, has four more words for a truth.
+/// YAML 1.1, which Python reads, has four more words for a truth; a number or a letter stays what it is.
 std::string as_boolean(const std::string& word) {
-  if (word == "yes" || word == "on") return "true";
-  return word == "no" || word == "off" ? "false" : word;
+  const std::optional<bool> truth = word.size() > 1 ? truth_of(word) : std::nullopt;
+  return !truth ? word : *truth ? "true" : "false";
 }
 
 /// Keys as the words of a command: `true` is a switch, `false` and null are not there.

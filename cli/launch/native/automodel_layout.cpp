@@ -2,6 +2,7 @@
 // components/distributed/{config,mesh_utils}.py, pipelining/{config,functional}.py, 2026. Tested by
 // tests/launch/automodel_test.cpp.
 #include "cli/launch/native/automodel.hpp"
+#include "cli/settings/settings.hpp"
 
 #include <fmt/core.h>
 
@@ -131,7 +132,7 @@ void read_recompute(JobBuilder& builder) {
     const std::string word = lowered(builder.settings.text(key).value_or(""));
     if (word.empty()) continue;
     const bool off = word == "false" || word == "off" || word == "disabled" || word == "no";
-    const bool full = word == "true" || word == "on" || word == "full" || word == "enabled" || word == "yes";
+    const bool full = truth_of(word).value_or(false) || word == "full" || word == "enabled";
     if (word == "selective")
       return builder.fix(&Fixed::recompute, Recompute{.kind = RecomputeKind::Selective, .modules = kRecomputeOps}, "op",
                          key);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/launch/scripts/script_words.hpp"
+#include "cli/settings/settings.hpp"
 #include "formulas/text.hpp"
 #include "presets/yaml.hpp"
 
@@ -43,8 +44,7 @@ bool trains(const ShellCommand& command) {
   for (const std::string_view other : {"main_generation", "main_eval", "model_merger", "sft_trainer"})
     if (program.find(other) != std::string_view::npos) return false;
   for (const ShellWord& word : command.words)
-    if (const auto [key, value] = override_in(word.text);
-        key == "trainer.val_only" && lowered(std::string(value)) == "true")
+    if (const auto [key, value] = override_in(word.text); key == "trainer.val_only" && truth_of(value).value_or(false))
       return false;
   return std::any_of(command.words.begin(), command.words.end(),
                      [](const ShellWord& word) { return override_in(word.text).first.starts_with(kActor); });

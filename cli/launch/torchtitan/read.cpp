@@ -6,6 +6,7 @@
 
 #include "cli/launch/torchtitan/keys.hpp"
 #include "cli/launch/torchtitan/torchtitan.hpp"
+#include "cli/settings/settings.hpp"
 #include "formulas/names.hpp"
 #include "planner/problem/pipeline.hpp"
 #include "presets/yaml.hpp"
@@ -342,7 +343,7 @@ std::vector<std::string> modernised(Settings& settings) {
   }
   constexpr std::string_view kFloat8 = "float8.enable_float8_linear", kConverters = "model.converters";
   if (const Setting* old = settings.get(kFloat8);
-      old != nullptr && old->value == "true" && !settings.states(kConverters)) {
+      old != nullptr && truth_of(old->value).value_or(false) && !settings.states(kConverters)) {
     Setting converters = *old;
     converters.key = kConverters, converters.value = "quantize.linear.float8";
     notes.push_back(fmt::format("{}: torchtitan 0.2.2 asks for it with `{}`", old->where(), kConverters));

@@ -98,7 +98,7 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
   const std::int64_t inner = static_cast<std::int64_t>(d.tp) * d.cp;
   const std::string tool = settings.text("tool").value_or("");  // these shard over what the other degrees leave
   if (!settings.states(kShard) && builder.job.gpus > 0 && builder.job.gpus % (inner * d.replicate) == 0 &&
-      (tool == "axolotl" || tool == "torchtune" || tool == "llama-factory-v1"))
+      (tool == "axolotl" || tool == "torchtune" || tool == "llama-factory-v1" || tool.starts_with("openrlhf")))
     d.shard = static_cast<int>(builder.job.gpus / (inner * d.replicate));
   const std::int64_t product = inner * d.replicate * d.shard;
   if (grid && product > 1 && builder.job.gpus > 0 && product != builder.job.gpus)
@@ -179,12 +179,13 @@ void read_batch(JobBuilder& builder) {
   constexpr std::string_view kMicro = "args.per_device_train_batch_size", kSteps = "args.gradient_accumulation_steps";
   if (!builder.settings.has_section("args."))
     return builder.guess("micro_batch", "1", "the Trainer's arguments decide it");
-  const int micro = builder.degree(kMicro, hugging_face::tool_of(builder.settings).micro_batch);
+  const hugging_face::TrainerTool& tool = hugging_face::tool_of(builder.settings);
+  const int micro = builder.degree(kMicro, tool.micro_batch);
   const int steps = builder.degree(kSteps, 1);
   builder.fix(&Fixed::micro_batch, micro, kMicro);
   constexpr std::string_view kGlobal = "args.global_batch_size";
-  if (builder.settings.states(kGlobal) && builder.settings.text("tool").value_or("") == "llama-factory-v1")
-    return builder.global_batch(builder.degree(kGlobal, 1), kGlobal);
+  if (tool.batch > 0 || (builder.settings.states(kGlobal) && tool.key == "llama-factory-v1"))
+    return builder.global_batch(builder.degree(kGlobal, std::max(1, tool.batch)), kGlobal);
   builder.origin("micro_batches", fmt::format("{}", steps), kSteps);
   builder.rank_batch(micro, steps, builder.settings.states(kSteps) ? kSteps : kMicro);
 }

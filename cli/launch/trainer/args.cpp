@@ -8,6 +8,7 @@
 #include "cli/launch/job/weighty_names.hpp"
 #include "cli/launch/trainer/hugging_face.hpp"
 #include "cli/launch/trainer/sources.hpp"
+#include "cli/settings/settings.hpp"
 #include "formulas/names.hpp"
 #include "formulas/words.hpp"
 #include "presets/suggest.hpp"
@@ -248,7 +249,7 @@ bool precision_of_switches(JobBuilder& builder, bool& open) {
     if (bf16) return builder.precision(Precision::Bf16, source.bf16), true;
     if (fp16) return builder.precision(Precision::Fp16, source.fp16), true;
   }
-  if (lowered(settings.text("args.pure_bf16").value_or("")) != "true") return false;
+  if (!switch_of(settings, "args.pure_bf16").value_or(false)) return false;
   return builder.precision(Precision::Bf16, "args.pure_bf16"), true;
 }
 
@@ -369,10 +370,8 @@ void read_checkpointing(JobBuilder& builder, std::string_view own_key, bool own)
                                     [&](std::string_view key) { return settings.states(key); });
   const std::string_view trainers_key = stated == std::end(kCheckpointing) ? kCheckpointing[0] : *stated;
   std::string word = lowered(settings.text(trainers_key).value_or(""));
-  for (const std::string_view yes : {"1", "yes", "t", "y"})  // transformers' string_to_bool
-    if (word == yes) word = "true";
-  for (const std::string_view no : {"0", "no", "f", "n"})
-    if (word == no) word = "false";
+  if (truth_of(word))  // another word for it, or one that is refused
+    word = settings.boolean(trainers_key).value_or(false) ? "true" : "false";
   const bool otherwise =
       tool_of(settings).checkpointing && !settings.boolean("args.disable_gradient_checkpointing").value_or(false);
   if (!word.empty() && word != "true" && word != "false" && word != "unsloth" && word != "offload" && word != "none")

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/launch/trainer/sources.hpp"
+#include "cli/settings/settings.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan::hugging_face {
@@ -40,7 +41,7 @@ void take_zero_flags(Settings& all) {
   if (stage == nullptr || all.has_section("ds.")) return;
   const Setting from = *stage;
   set(all, "ds.zero_optimization.stage", from);
-  const bool offload = all.states("args.offload") && lowered(all.text("args.offload").value_or("")) == "true";
+  const bool offload = all.states("args.offload") && truth_of(all.text("args.offload").value_or("")).value_or(false);
   for (const char* key : {"ds.zero_optimization.offload_optimizer.device", "ds.zero_optimization.offload_param.device"})
     if (offload) set(all, key, "cpu", *all.get("args.offload"));
   std::string type = lowered(all.text("args.dtype").value_or(learners ? "bf16" : "fp16"));
@@ -50,7 +51,7 @@ void take_zero_flags(Settings& all) {
   const Setting* rank = all.get("args.lora_dim");
   if (rank == nullptr || rank->value == "0") return;
   const Setting rows = *rank;
-  if (all.text("args.only_optimize_lora").value_or("false") == "true") {
+  if (truth_of(all.text("args.only_optimize_lora").value_or("")).value_or(false)) {
     set(all, "args.finetuning_type", "lora", rows);
     set(all, "args.lora_rank", rows);
   } else {

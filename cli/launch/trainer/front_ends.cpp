@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/launch/trainer/sources.hpp"
+#include "cli/settings/settings.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan::hugging_face {
@@ -176,10 +177,50 @@ void take_actor(const Settings& flags, Settings& all) {
   if (nodes > 0 && each > 0) set(all, "acc.num_processes", fmt::format("{}", nodes * each), ranks);
 }
 
+/// What stands for DeepSpeed's keys under `--backend fsdp2` (openrlhf/utils/fsdp2/fsdp2.py); ZeRO's stage is not looked
+/// at there, so that it has none.
+constexpr Renamed kUnderFsdp[] = {
+    {"ds.zero_optimization.stage", ""},
+    {"ds.zero_optimization.offload_optimizer.device", "acc.fsdp_config.fsdp_offload_params"},
+    {"ds.train_batch_size", "args.global_batch_size"},
+    {"ds.train_micro_batch_size_per_gpu", "args.per_device_train_batch_size"},
+    {"ds.bf16.enabled", "args.bf16"},
+    {"ds.fp16.enabled", "args.fp16"},
+    {"args.fsdp_tensor_parallel_size", "acc.parallelism_config.parallelism_config_tp_size"},
+};
+
+/// `--backend fsdp2`: FSDP2 shards over the data ranks alone, so that the ranks of a ring keep the same weights.
+/// @return whether it was chosen, and not DeepSpeed, the default
+bool takes_fsdp2(const Settings& flags, Settings& all) {
+  const Setting* const backend = flags.find("backend");
+  if (backend == nullptr || backend->value == "deepspeed") return false;
+  if (backend->value != "fsdp2") return all.refuse(*backend, "deepspeed or fsdp2"), false;
+  set(all, "acc.distributed_type", "FSDP", *backend);
+  set(all, "acc.fsdp_config.fsdp_version", "2", *backend);
+  for (const char* key : {"ring_attn_size", "ds.ring_attn_size"})
+    if (const Setting* ring = flags.find(key); ring != nullptr && ring->value != "1")
+      all.errors().push_back({"unsupported_word",
+                              fmt::format("{}: `{}` under `--backend fsdp2`: the ranks of a ring keep copies of what "
+                                          "FSDP2 shards, which plan does not count",
+                                          ring->where(), key),
+                              {},
+                              {"write `--backend deepspeed` and `--zero_stage N`"}});
+  return true;
+}
+
 /// The flags of an OpenRLHF trainer: it makes DeepSpeed's configuration of them.
 void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting& start, Settings& all) {
   bool sharded = false, typed = false, dotted = false;
   if (stage == "ppo") take_actor(flags, all);
+  const bool fsdp = takes_fsdp2(flags, all);
+  const auto put = [&](const std::string& key, const std::string& value, const Setting& from) {
+    const auto* row = std::find_if(std::begin(kUnderFsdp), std::end(kUnderFsdp),
+                                   [&](const Renamed& one) { return fsdp && one.from == key; });
+    Setting setting = from;
+    setting.value = row != std::end(kUnderFsdp) && row->to == "acc.fsdp_config.fsdp_offload_params" ? "true" : value;
+    if (row == std::end(kUnderFsdp) || !row->to.empty())
+      set(all, row == std::end(kUnderFsdp) ? key : std::string(row->to), setting);
+  };
   for (const Setting& setting : flags.all()) {
     const std::string_view key = setting.key;
     const std::string to = renamed(kOpenRlhf, key), word = lowered(setting.value);
@@ -188,26 +229,27 @@ void take_open_rlhf(std::string_view stage, const Settings& flags, const Setting
     if (to == "args.lora_rank" && word != "0") set(all, "args.finetuning_type", "lora", setting);
     if (key == "prompt_max_len" || key == "generate_max_len") continue;
     if (key == "param_dtype" || key == "ds.param_dtype" || key == "bf16") {
-      set(all, word == "fp16" ? "ds.fp16.enabled" : "ds.bf16.enabled", "true", setting);
+      put(word == "fp16" ? "ds.fp16.enabled" : "ds.bf16.enabled", "true", setting);
       typed = true;
     } else if ((key == "adam_offload" || key == "ds.adam_offload") && word == "true") {
-      set(all, "ds.zero_optimization.offload_optimizer.device", "cpu", setting);
-    } else {
-      set(all, to, setting);
+      put("ds.zero_optimization.offload_optimizer.device", "cpu", setting);
+    } else if (key != "backend") {
+      put(to, setting.value, setting);
     }
   }
-  if (!typed && dotted) set(all, "ds.bf16.enabled", "true", start);  // the main branch's default
+  if (!typed && (dotted || fsdp)) put("ds.bf16.enabled", "true", start);  // the default of both
   set(all, "args.stage", std::string(stage), start);
   set(all, "tool",
       stage == "ppo"  ? dotted ? "openrlhf-ppo-main" : "openrlhf-ppo"
       : stage == "rm" ? "openrlhf-rm"
                       : "openrlhf",
       start);
-  if (!sharded)
-    all.errors().push_back({"missing_flag",
-                            fmt::format("{}: OpenRLHF's ZeRO stage is not stated", start.where()),
-                            {},
-                            {"add `--zero_stage N`, or `--ds.zero_stage N` on its main branch"}});
+  if (!sharded && !fsdp && all.errors().empty())
+    all.errors().push_back(
+        {"missing_flag",
+         fmt::format("{}: OpenRLHF's ZeRO stage is not stated", start.where()),
+         {},
+         {"add `--zero_stage N`, or `--ds.zero_stage N` on its main branch; FSDP2 is `--backend fsdp2`"}});
 }
 
 /// torchtune's keys as the Trainer's; its distributed recipes shard everything with FSDP2.
@@ -223,7 +265,7 @@ void take_torchtune(const LaunchSource& source, const Settings& keys, Settings& 
     set(all, "acc.num_processes", "1", none);
   }
   const bool ffn = std::any_of(keys.all().begin(), keys.all().end(), [](const Setting& setting) {
-    return setting.key == "model.apply_lora_to_mlp" && lowered(setting.value) == "true";
+    return setting.key == "model.apply_lora_to_mlp" && truth_of(setting.value).value_or(false);
   });
   for (const Setting& setting : keys.all()) {
     const std::string_view key = setting.key;

@@ -76,6 +76,8 @@ void read_tuning(JobBuilder& builder);
 void tell_parts(JobBuilder& builder);
 /// Whether an argument, by how its name begins, is about a model beside the trained one: `args.teacher_load_in_4bit`.
 [[nodiscard]] bool of_another_model(std::string_view key);
+/// Whether samples fill their sequences, as counted.
+void tell_packing(JobBuilder& builder);
 /// The models that preferences and rewards are trained with, and what a reward model is.
 void tell_stage(JobBuilder& builder);
 /// Names the arguments that sound as if they weighed and that nothing has read: once everything else is read.

@@ -8,6 +8,7 @@
 #include "cli/launch/job/weighty_names.hpp"
 #include "cli/launch/trainer/hugging_face.hpp"
 #include "cli/launch/trainer/sources.hpp"
+#include "cli/settings/settings.hpp"
 #include "formulas/text.hpp"
 #include "formulas/words.hpp"
 #include "presets/yaml.hpp"
@@ -30,8 +31,6 @@ constexpr PartSwitch kSwitches[] = {
     {"args.tune_llm", false},              // MiniCPM-V
 };
 
-bool is_switch(const std::string& word) { return word == "true" || word == "false" || word == "1" || word == "0"; }
-
 /// How the names of arguments begin that are about a model beside the trained one, which stays as it is.
 constexpr std::string_view kOthers[] = {"teacher_", "ref_",    "reference_", "reward_", "rm_",   "judge_",
                                         "draft_",   "scorer_", "verifier_",  "eval_",   "vllm_", "inference_"};
@@ -45,7 +44,7 @@ void tell_models_beside(JobBuilder& builder) {
     const std::string_view key = setting.key;
     const auto ends = [&](std::string_view word) { return key.ends_with(word); };
     if (!of_another_model(key) || key == "args.reward_model" || setting.list || switched_off(setting.value) ||
-        is_switch(lowered(setting.value)) || !std::any_of(std::begin(kNaming), std::end(kNaming), ends) ||
+        truth_of(setting.value) || !std::any_of(std::begin(kNaming), std::end(kNaming), ends) ||
         std::find(found.begin(), found.end(), key) != found.end())
       continue;
     found.emplace_back(key);
@@ -68,12 +67,7 @@ void tell_frozen(JobBuilder& builder) {
 std::optional<bool> switch_of(Settings& settings, std::string_view key) {
   const std::string word = lowered(settings.text(key).value_or(""));
   if (word.empty() || word == "none" || word == "null") return std::nullopt;
-  for (const std::string_view yes : {"true", "1", "yes", "on", "t", "y"})
-    if (word == yes) return true;
-  for (const std::string_view no : {"false", "0", "no", "off", "f", "n"})
-    if (word == no) return false;
-  settings.refuse(*settings.get(key), "true or false");
-  return std::nullopt;
+  return settings.boolean(key);
 }
 
 void read_switches(JobBuilder& builder) {
@@ -128,7 +122,7 @@ void tell_parts(JobBuilder& builder) {
   std::vector<std::string> towers;
   for (const Setting& setting : builder.settings.all())
     if (setting.key.starts_with("args.") && setting.key.ends_with("_tower") && !setting.list &&
-        !is_switch(lowered(setting.value)) && !switched_off(setting.value) &&
+        !truth_of(setting.value) && !switched_off(setting.value) &&
         std::find(towers.begin(), towers.end(), setting.key) == towers.end())
       towers.push_back(setting.key);
   for (const std::string& key : towers) {

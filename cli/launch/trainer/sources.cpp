@@ -11,6 +11,7 @@
 #include "cli/launch/scripts/script_words.hpp"
 #include "cli/launch/trainer/hugging_face.hpp"
 #include "cli/launch/trainer/sources.hpp"
+#include "cli/settings/settings.hpp"
 #include "cli/shell/shell.hpp"
 #include "formulas/keep_errors.hpp"
 #include "formulas/words.hpp"
@@ -80,7 +81,8 @@ void take_accelerate(const LaunchSource& source, const Settings& keys, Settings&
   };
   for (const Setting& setting : keys.all()) {
     if (setting.key == kHalf) {  // of files before `mixed_precision`
-      if (!states("mixed_precision")) set(all, "acc.mixed_precision", setting.value == "true" ? "fp16" : "no", setting);
+      if (!states("mixed_precision"))
+        set(all, "acc.mixed_precision", truth_of(setting.value).value_or(false) ? "fp16" : "no", setting);
       continue;
     }
     if (setting.key.starts_with(kSharding))

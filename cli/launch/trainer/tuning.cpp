@@ -11,6 +11,7 @@
 #include "cli/launch/job/weighty_names.hpp"
 #include "cli/launch/trainer/hugging_face.hpp"
 #include "cli/launch/trainer/sources.hpp"
+#include "cli/settings/settings.hpp"
 #include "formulas/names.hpp"
 #include "formulas/words.hpp"
 #include "presets/suggest.hpp"
@@ -204,20 +205,16 @@ std::pair<std::string, std::string> method(Settings& settings, const TrainerTool
   if (auto own = own_method(settings); !own.first.empty()) return own;
   if (settings.boolean("args.use_peft").value_or(false)) return {"lora", "args.use_peft"};
   for (const char* key : {"args.use_lora", "args.lora_enable", "args.lora", "args.low_rank_training"})
-    if (settings.states(key)) {
-      const std::string word = lowered(settings.text(key).value_or("false"));
-      return {word == "true" || word == "1" ? "lora" : "full", key};
-    }
+    if (settings.states(key)) return {switch_of(settings, key).value_or(false) ? "lora" : "full", key};
   // A program's own name for it: `--use_peft_lora True`, `--enable_lora`, `--use_qlora 1`.
   for (const Setting& setting : settings.all()) {
     const std::string_view key = setting.key;
-    const std::string word = lowered(setting.value);
     const bool names = key.starts_with("args.") && (key.find("lora") != key.npos || key.find("peft") != key.npos);
     if (switches_by_rank(setting) && settings.get(key) != nullptr) return {"lora", std::string(key)};
-    if (!names || setting.list || of_another_model(key) || (word != "true" && word != "1" && word != "yes")) continue;
+    if (!names || setting.list || of_another_model(key) || !truth_of(setting.value)) continue;
     const bool switches = key.starts_with("args.use_") || key.starts_with("args.enable_") || key.ends_with("_enable") ||
                           key.ends_with("_enabled") || key == "args.peft";
-    if (switches && key != "args.use_rslora" && key != "args.use_dora" && settings.get(key) != nullptr)
+    if (switches && key != "args.use_rslora" && key != "args.use_dora" && settings.boolean(key).value_or(false))
       return {key.find("qlora") != key.npos ? "qlora" : "lora", std::string(key)};
   }
   return {tool.adapters ? "lora" : "", ""};
@@ -257,15 +254,15 @@ std::string four_bits(Settings& settings) {
   if (settings.states(kLoad)) return switch_of(settings, kLoad).value_or(false) ? std::string(kLoad) : "";
   for (const char* key : kBits)
     if (const std::optional<std::string> word = settings.text(key);
-        word && (*word == "4" || lowered(*word) == "true" || lowered(*word) == "4bit" || lowered(*word) == "nf4"))
+        word && (*word == "4" || (*word != "1" && truth_of(*word).value_or(false)) || lowered(*word) == "4bit" ||
+                 lowered(*word) == "nf4"))
       return key;
   for (const Setting& setting : settings.all()) {
     const std::string_view key = setting.key;
-    const std::string word = lowered(setting.value);
     const bool names = key.find("4bit") != key.npos || key.find("4_bit") != key.npos || key.find("qlora") != key.npos;
-    if (key.starts_with("args.") && names && !setting.list && !of_another_model(key) &&
-        (word == "true" || word == "1" || word == "yes"))
-      return std::string(settings.get(key)->key);
+    if (key.starts_with("args.") && names && !setting.list && !of_another_model(key) && truth_of(setting.value) &&
+        settings.boolean(key).value_or(false))
+      return setting.key;
   }
   const auto [bits, named] = bits_by_name(settings);
   return bits == 4 ? named : "";
@@ -346,7 +343,7 @@ void read_tuning(JobBuilder& builder) {
   }
   read_attention(builder);
   tell_stage(builder);
-  tell_counted_as(builder, {"args.do_train", "true 1 yes", "nothing is trained, the file says: counted as if it were"});
+  tell_counted_as(builder, {"args.do_train", "true", "nothing is trained, the file says: counted as if it were"});
   constexpr std::string_view kDecoders[] = {"causal_lm", "pretrain", "sft", "dpo"};  // Firefly's are its stages
   if (const std::string kind = lowered(settings.text("args.task_type").value_or("causal_lm"));
       std::find(std::begin(kDecoders), std::end(kDecoders), kind) == std::end(kDecoders))
@@ -354,6 +351,7 @@ void read_tuning(JobBuilder& builder) {
   // LongAlign, whose rows and their length are its data's: `pack_loss` weighs the samples of a row alone.
   tell_counted_as(builder, {"args.batch_method", "naive",
                             "samples packed or sorted beforehand are counted as sequences of full length"});
+  tell_packing(builder);
   tell_counted_as(builder, {"args.ac_mode", "full", "recomputation of some layers is counted as of all"});
   for (const Weighing& row : kChangesTuning) {
     const Setting* setting = stated(settings, row.key);
