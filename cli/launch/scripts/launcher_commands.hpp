@@ -48,6 +48,10 @@ void count_commands(const Script& script, const std::string& file, LaunchFacts& 
 /// empty: none.
 [[nodiscard]] std::string with_misspelt_flag(const LaunchSource& source);
 
+/// A `#` in a text that a variable or a here-document makes into words of a command that trains: the shell cuts no
+/// comment there; empty: none.
+[[nodiscard]] std::string with_comment_word(const LaunchSource& source);
+
 /// A manifest whose pods with GPUs are not the nodes that are counted, said in a line; empty if they agree.
 [[nodiscard]] std::string with_other_pods(const LaunchSource& source, const LaunchFacts& facts);
 

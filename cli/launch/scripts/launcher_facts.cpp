@@ -168,10 +168,59 @@ std::string without_comments(const std::string& text) {
   return out;
 }
 
+/// The kinds of GPUs that a task of SkyPilot's takes, each with its number, `H100:8`: of several it takes any one
+/// (`{...}`, `any_of:`) or the first that is free (`[...]`, `ordered:`).
+std::vector<std::string> skypilot_kinds(const std::string& text, const std::string& path) {
+  std::vector<std::string> kinds;
+  const auto add = [&](const yaml::Node& resources) {
+    const yaml::Node* all = plan::value_of(resources, "accelerators");
+    if (all == nullptr) return;
+    if (all->kind == yaml::Kind::Scalar) kinds.push_back(all->text);
+    const bool map = all->kind == yaml::Kind::Map;
+    for (std::size_t i = 0; i < all->items.size(); i += map ? 2 : 1) {
+      const bool counted = map && i + 1 < all->items.size() && !all->items[i + 1].text.empty();
+      kinds.push_back(all->items[i].text + (counted ? ":" + all->items[i + 1].text : ""));
+    }
+  };
+  for (const yaml::Node& root : documents_of(text, path)) {
+    const yaml::Node* resources = plan::value_of(root, "resources");
+    if (resources == nullptr) continue;
+    add(*resources);
+    for (const char* key : {"any_of", "ordered"})
+      if (const yaml::Node* choices = plan::value_of(*resources, key); choices != nullptr)
+        for (const yaml::Node& choice : choices->items) add(choice);
+  }
+  for (std::string& kind : kinds)
+    if (kind.find(':') == std::string::npos) kind += ":1";
+  return kinds;
+}
+
+/// A choice of several kinds: their number, where it is one, and their names, of which somebody has to choose.
+void take_choice(const std::vector<std::string>& kinds, const std::string& where, LaunchFacts& facts) {
+  std::vector<LaunchFacts> each(kinds.size());
+  for (std::size_t i = 0; i < kinds.size(); ++i) gpus_of(kinds[i], where, each[i]);
+  const auto same = [&](auto field) {
+    return std::all_of(each.begin(), each.end(), [&](const LaunchFacts& one) { return one.*field == each[0].*field; });
+  };
+  const bool one_count = same(&LaunchFacts::gpus_per_node);
+  if (one_count) facts.gpus_per_node = each[0].gpus_per_node;
+  if (same(&LaunchFacts::gpu) && same(&LaunchFacts::other_gpu)) {
+    facts.gpu = each[0].gpu, facts.other_gpu = each[0].other_gpu, facts.other_gpu_where = where;
+    return;
+  }
+  facts.other_gpu_where = where;
+  for (const std::string& kind : kinds)
+    facts.other_gpu +=
+        (facts.other_gpu.empty() ? "" : " or ") + kind.substr(0, one_count ? kind.rfind(':') : kind.npos);
+}
+
 /// SkyPilot: `accelerators: H100:8`
 void from_skypilot(const std::string& text, const std::string& path, LaunchFacts& facts) {
   const std::size_t at = text.find("accelerators:");
   if (at == std::string::npos) return;
+  const std::vector<std::string> kinds = skypilot_kinds(text, path);
+  if (kinds.size() > 1) return take_choice(kinds, path, facts);
+  if (kinds.size() == 1) return gpus_of(kinds.front(), path, facts);
   std::string value = text.substr(at + 13, text.find('\n', at) - at - 13);
   std::erase_if(value,
                 [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0 || c == '"' || c == '\''; });
@@ -235,6 +284,17 @@ void from_determined(const LaunchSource& source, const std::string& text, Launch
   state_ranks(slots, source.path, facts);
 }
 
+/// `gpuCount: 8` of a task of Beaker's and its `replicas:`, where the command states no GPUs.
+void from_beaker(const LaunchSource& source, const std::string& text, LaunchFacts& facts) {
+  count_commands(follow_script(source), source.path, facts);
+  const int gpus = yaml_number(text, "gpuCount");
+  if (facts.gpus_per_node > 0 || facts.ranks > 0 || gpus == 0) return;
+  facts.one_node.clear();
+  facts.gpus_per_node = gpus;
+  if (facts.nodes == 0) facts.nodes = std::max(1, yaml_number(text, "replicas"));
+  facts.gpus_where = source.path;
+}
+
 /// Pods count as nodes where their command states none: an operator tells torchrun of them, and without one each of
 /// several pods could be a job of its own.
 void from_kubernetes(const LaunchSource& source, LaunchFacts& facts) {
@@ -281,6 +341,8 @@ LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
       from_kubernetes(source, facts);
     } else if (!source.manifest.empty() && text.find("slots_per_trial:") != std::string::npos) {
       from_determined(source, text, facts);
+    } else if (!source.manifest.empty() && text.find("gpuCount:") != std::string::npos) {
+      from_beaker(source, text, facts);
     } else if (text.find("accelerators:") != std::string::npos && text.find("run:") != std::string::npos) {
       facts.nodes = std::max(1, yaml_number(text, "num_nodes"));
       from_skypilot(text, source.path, facts);

@@ -70,4 +70,18 @@ std::string with_misspelt_flag(const LaunchSource& source) {
   return {};
 }
 
+std::string with_comment_word(const LaunchSource& source) {
+  if (!is_shell(source)) return {};
+  for (const ShellCommand& command : follow_script(source).commands) {
+    if (trains_nothing(command) || !behind_program(command.words)) continue;
+    for (const ShellWord& word : command.words)
+      if (word.text == "#" || word.text.starts_with("#-"))
+        return fmt::format(
+            "{}:{}: `{}` starts no comment where a variable or a here-document becomes words: the program gets it as a "
+            "word, at which most stop, and the flags behind it count",
+            source.path, word.line, yaml::printable(word.text));
+  }
+  return {};
+}
+
 }  // namespace plan

@@ -180,6 +180,9 @@ std::string help_with_hardware(std::string_view hardware) {
   if (hardware.starts_with(kGaudi)) return "write `--gpu gaudi3`, or `--gpu gaudi2`";
   if (hardware.starts_with(kTrainium)) return "write `--gpu trainium2`";
   if (hardware.starts_with(kTpu)) return "write `--gpu tpu-v5p`, or another TPU of `plan list gpus`";
+  if (const std::size_t choice = hardware.find(" or "), first = hardware.find('`') + 1; choice < hardware.size())
+    return fmt::format("they take any of these: write the one that is meant, as `--gpu {}`",
+                       hardware.substr(first, std::min(hardware.find(':', first), choice) - first));
   return "no preset is of that kind: write a file of your own, as plan-preset(5) describes it, for `--gpu`, or name "
          "with `--gpu` what to price the job on";
 }
