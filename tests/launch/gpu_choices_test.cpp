@@ -73,6 +73,23 @@ TEST_CASE("the GPUs of a task of Beaker's count where its command states none") 
       }
 }
 
+TEST_CASE("the nodes and processes of torchx's component count") {
+  const auto job = [](const std::string& shape) {
+    return job_of("run.sh", "#!/bin/bash\ntorchx run -s slurm dist.ddp " + shape +
+                                " --gpu 8 --script train.py -- --model_name_or_path Qwen/Qwen2.5-7B --max_length 4096 "
+                                "--per_device_train_batch_size 2 --bf16\n");
+  };
+  for (const int nodes : {1, 2, 16})
+    for (const int each : {1, 4, 8})
+      for (const char* flag : {"-j ", "--j ", "--j="}) {
+        CAPTURE(std::string(flag));
+        const LaunchJob read = job(fmt::format("{}{}x{}", flag, nodes, each));
+        CHECK(read.gpus == nodes * each);
+        CHECK(read.gpus_per_node == each);
+      }
+  CHECK(job("-j 1:4x8").gpus == 0);  // a range is not known
+}
+
 TEST_CASE("a comment within a variable or a here-document is told, and none elsewhere") {
   const std::string words =
       "--model_name_or_path Qwen/Qwen2.5-7B --max_length 4096 --bf16 --per_device_train_batch_size 2";

@@ -75,6 +75,15 @@ void from_inclusion(std::string_view hosts, LaunchFacts& facts) {
   facts.nodes = nodes, facts.gpus_per_node = each;
 }
 
+/// `-j 2x8` of torchx's dist.ddp: nodes and processes of each (torchx/components/dist.py); a range of nodes is not
+/// known.
+void from_torchx(std::string_view word, std::string_view nodes_by_each, LaunchFacts& facts) {
+  const std::size_t by = nodes_by_each.find('x');
+  if ((word != "-j" && word != "--j") || by == std::string_view::npos || facts.gpus() > 0) return;
+  const int nodes = count_of(nodes_by_each.substr(0, by)), each = count_of(nodes_by_each.substr(by + 1));
+  if (nodes > 0 && each > 0) facts.nodes = nodes, facts.gpus_per_node = each, facts.one_node.clear();
+}
+
 /// torchrun's --nnodes and --nproc-per-node, DeepSpeed's --num_nodes and --num_gpus, accelerate's machines.
 void from_command(const ShellCommand& command, const std::string& file, LaunchFacts& facts) {
   const bool starts_accelerate = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
@@ -87,12 +96,14 @@ void from_command(const ShellCommand& command, const std::string& file, LaunchFa
   const bool of_all = std::any_of(program, command.words.end(), [](const ShellWord& word) {
     return is(std::string_view(word.text).substr(0, word.text.find('=')), "--gpus-per-node");
   });
+  const bool torchx = std::any_of(command.words.begin(), program,
+                                  [](const ShellWord& word) { return base_name(word.text) == "torchx"; });
   int machines = 1, processes = 0, processes_line = 0;
   for (std::size_t i = 0; i < command.words.size(); ++i) {
     const auto& [word, value, line] = flag_at(command, i);
     const int count = count_of(value);
-    if (is(word, "--include") && facts.gpus() == 0) {
-      from_inclusion(value, facts);
+    if ((is(word, "--include") || torchx) && facts.gpus() == 0) {
+      torchx ? from_torchx(word, value, facts) : from_inclusion(value, facts);
       if (facts.gpus() > 0) facts.gpus_where = fmt::format("{}:{}", file, line);
     }
     if (count == 0) continue;
