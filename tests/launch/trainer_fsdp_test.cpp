@@ -92,3 +92,21 @@ TEST_CASE("a process alone has nobody to share FSDP's shards with") {
       CHECK(job.fixed.zero == (processes == 1 ? 0 : 3));
     }
 }
+
+TEST_CASE("LLaMA-Factory's second generation shares a sequence by Ulysses under FSDP2, wherever it is stated") {
+  for (const int cp : {1, 2, 4, 8})
+    for (const bool nested : {false, true}) {
+      const std::string indent = nested ? "  " : "";
+      const std::string text = fmt::format(
+          "model: Qwen/Qwen2.5-7B\nmodel_class: llm\nmicro_batch_size: 1\nglobal_batch_size: 16\ncutoff_len: 8192\n"
+          "bf16: true\ndist_config:\n  name: fsdp2\n{}cp_mode: ulysses\n{}cp_size: {}\n",
+          indent, indent, cp);
+      CAPTURE(text);
+      const LaunchJob job = launching::job_of("v1.yaml", text, launching::on(8));
+      CHECK(job.fixed.cp == cp);
+      CHECK(job.fixed.dp == 8 / cp);
+      CHECK(job.fixed.zero == 3);
+      CHECK(job.framework == (cp > 1 ? Framework::Any : Framework::Accelerate));  // accelerate has none under FSDP
+      if (cp > 1) CHECK(job.fixed.cp_kind == CpKind::Ulysses);
+    }
+}

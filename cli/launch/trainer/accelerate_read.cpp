@@ -116,7 +116,7 @@ Degrees read_degrees(JobBuilder& builder, const LaunchFacts& facts) {
     const CpKind kind = ulysses > 1 ? CpKind::Ulysses : rotate ? CpKind::Ring : CpKind::AllGather;
     builder.fix(&Fixed::cp_kind, kind, name(kind), ulysses > 1 ? sp : kCpStrategy);
     // Attention of the tool's own: accelerate's rules know Ulysses under DeepSpeed alone.
-    if (ulysses > 1 && sp != kSp) builder.job.framework = Framework::Any;
+    if (ulysses > 1 && (sp != kSp || tool == "llama-factory-v1")) builder.job.framework = Framework::Any;
   }
   if (d.dp) builder.fix(&Fixed::dp, *d.dp, grid ? kShard : kProcesses);
   for (const auto axis : {&Fixed::pp, &Fixed::vp}) builder.fix(axis, 1, "");

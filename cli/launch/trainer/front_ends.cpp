@@ -315,6 +315,7 @@ void take_factory(const LaunchSource& source, const Settings& keys, Settings& al
       {"peft_config.target_modules", "args.lora_target"},
       {"quant_config.quantization_bit", "args.quantization_bit"},
       {"cp_size", "acc.parallelism_config.parallelism_config_sp_size"},
+      {"dist_config.cp_size", "acc.parallelism_config.parallelism_config_sp_size"},
       {"mp_replicate_size", "acc.parallelism_config.parallelism_config_dp_replicate_size"},
   };
   const Setting none{.key = {}, .value = {}, .items = {}, .list = false, .place = {source.path, 1, 1, 1, {}}};
