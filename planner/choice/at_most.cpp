@@ -243,37 +243,54 @@ std::vector<int> perhaps_sooner(const Problem& problem, const std::vector<int>& 
   return numbers;
 }
 
-/// The best answer on one of these numbers of GPUs that is sooner recommended than the one that there is, if any is.
-std::optional<RunnableSearch> find_sooner(const RunnableSearch& answer, const Problem& problem,
-                                          const std::vector<int>& numbers, Known& known) {
-  std::optional<RunnableSearch> best;
-  if (ready(answer) != Ready::Yes) return best;
-  const bool anything = few_nodes(problem) && unusual(answer, problem);
+/// What numbers of GPUs beside those of an answer say of it.
+struct Sooner {
+  std::optional<RunnableSearch> answer{};  ///< the best that is sooner recommended, if any is
+  Seconds within = Seconds::infinity();    ///< nothing on fewer takes less, though less than what is recommended
+};
+
+/// Where the fastest on fewer GPUs takes longer than the fastest of the answer, that is all that has to be known.
+Sooner find_sooner(const RunnableSearch& answer, const Problem& problem, const std::vector<int>& numbers,
+                   Known& known) {
+  Sooner found;
+  if (ready(answer) != Ready::Yes) return found;
+  const bool odd = few_nodes(problem) && unusual(answer, problem);
+  std::multimap<Seconds, int> fast;  // by the fastest step on so many, each of which may be recommended for fewer still
   for (const int gpus : numbers) {
     if (gpus == answer.problem.gpus) continue;
-    const Seconds sooner = (1 - kEqual) * recommended_step(best ? *best : answer);
+    const Seconds sooner = (1 - kEqual) * recommended_step(answer);
+    // To ask the hosts, too, takes longest, and is worth it for most of the GPUs alone.
+    const bool anything = odd && gpus >= kNearlyAsBusy * problem.gpus;
     const RunnableSearch quick = find_no_slower(with_best_alone(problem, gpus), sooner, anything, known.searches);
     if (quick.result.ranking.best().empty()) continue;
-    const RunnableSearch& other = answer_on(problem, gpus, known);
-    if (ready(other) == Ready::Yes && recommended_step(other) <= sooner) best = other;
+    if (gpus < answer.problem.gpus && fastest_step(quick) >= fastest_step(answer))
+      found.within = std::min(found.within, fastest_step(quick));
+    else
+      fast.emplace(fastest_step(quick), gpus);
   }
-  return best;
+  for (const auto& [fastest, gpus] : fast) {
+    const Seconds sooner = (1 - kEqual) * recommended_step(found.answer ? *found.answer : answer);
+    if (fastest > sooner) break;
+    const RunnableSearch& other = answer_on(problem, gpus, known);
+    if (ready(other) == Ready::Yes && recommended_step(other) <= sooner) found.answer = other;
+  }
+  return found;
 }
 
 /// A plainer layout of more GPUs must not take longer than what is recommended for fewer. Where it does, as plain a one
 /// as takes no longer; the fewer GPUs where all of them have none that fast.
 RunnableSearch no_slower_than_fewer(RunnableSearch all, const Problem& problem, const std::vector<int>& fewer,
                                     Known& known) {
-  std::optional<RunnableSearch> best = find_sooner(all, problem, fewer, known);
-  if (!best) return all;
-  const Seconds least = recommended_step(*best);
-  const Extent as_soon{.plain_within = least};
-  if (fastest_step(all) <= least) return find_runnable(problem, as_soon, known.searches);
-  if (leaves_to_host(*best) && !leaves_to_host(all)) {
-    RunnableSearch hosted = find_hosted(problem, all, as_soon, least, known.searches);
+  Sooner sooner = find_sooner(all, problem, fewer, known);
+  const Seconds other = sooner.answer ? recommended_step(*sooner.answer) : Seconds::infinity();
+  const Extent as_soon{.plain_within = std::min(sooner.within, other)};
+  if (as_soon.plain_within == Seconds::infinity()) return all;
+  if (fastest_step(all) <= as_soon.plain_within) return find_runnable(problem, as_soon, known.searches);
+  if (leaves_to_host(*sooner.answer) && !leaves_to_host(all)) {
+    RunnableSearch hosted = find_hosted(problem, all, as_soon, other, known.searches);
     if (ready(hosted) == Ready::Yes) return hosted;
   }
-  return on_fewer(std::move(*best), all);
+  return on_fewer(std::move(*sooner.answer), all);
 }
 
 /// The answer on that many GPUs, or on fewer. `first`: what is known of all of them already; `tried` as above.
@@ -299,8 +316,10 @@ RunnableSearch find_from(const Problem& problem, std::optional<Found> first, std
   }
   // Who asks for the number that is used gets the same answer: it may be bettered by a smaller one as this was.
   RunnableSearch answer = find_from(on(problem, used), fewer.take(), fewer.tried(), known);
-  std::optional<RunnableSearch> sooner = find_sooner(answer, problem, perhaps_sooner(problem, fewer.offered()), known);
-  return on_fewer(sooner ? std::move(*sooner) : std::move(answer), all);
+  std::vector<int> between = perhaps_sooner(problem, fewer.offered());
+  std::erase_if(between, [&](int gpus) { return gpus <= answer.problem.gpus; });
+  Sooner sooner = find_sooner(answer, problem, between, known);
+  return on_fewer(sooner.answer ? std::move(*sooner.answer) : std::move(answer), all);
 }
 
 const RunnableSearch& answer_on(const Problem& problem, int gpus, Known& known) {

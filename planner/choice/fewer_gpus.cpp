@@ -23,7 +23,7 @@ std::int64_t left_to_stages(const Problem& problem, std::int64_t gpus) {
 }
 
 constexpr int kSeveral = 4;               // nodes: fewer are cut
-constexpr double kNearBelow = 0.75;       // of the GPUs
+constexpr double kNearBelow = 0.5;        // of the GPUs
 constexpr int kNearNumbers = 64;          // looked at for one that the batch divides
 constexpr int kMany = 64;                 // nodes: one of them cut is not worth a search
 constexpr std::size_t kCut = 2;           // numbers that cut a node, where whole nodes keep fewer GPUs busy
@@ -59,7 +59,7 @@ bool divides_well(const Problem& problem, int gpus) {
 }
 
 std::vector<int> near_below(const Problem& problem) {
-  const int node = std::max(1, problem.cluster.gpus_per_node), unit = problem.gpus >= kSeveral * node ? node : 1;
+  const int node = std::max(1, problem.cluster.gpus_per_node), unit = problem.gpus > kSeveral * node ? node : 1;
   std::vector<int> numbers;
   for (int gpus = (problem.gpus - 1) / unit * unit; gpus > 0 && gpus >= kNearBelow * problem.gpus; gpus -= unit)
     numbers.push_back(gpus);

@@ -14,7 +14,8 @@ namespace plan {
 /// Few enough for a search of some number of GPUs to take little time?
 [[nodiscard]] bool few_nodes(const Problem& problem);
 
-/// Numbers of GPUs somewhat below the problem's, the largest first: whole nodes where a job takes several.
+/// Numbers of GPUs below the problem's, down to half of them, the largest first: whole nodes where a job takes more
+/// than four.
 [[nodiscard]] std::vector<int> near_below(const Problem& problem);
 
 /// Does a number of GPUs divide into replicas that divide the batch, times a power of two that the other axes share?

@@ -84,9 +84,9 @@ TEST_CASE("several nodes are cut where whole ones leave more GPUs waiting") {
   }
 }
 
-TEST_CASE("near numbers are those down to three quarters, by whole nodes where there are four") {
+TEST_CASE("near numbers are those down to half, by whole nodes where there are more than four") {
   for (const auto& [gpus, near] : std::map<int, std::vector<int>>{
-           {1, {}}, {2, {}}, {8, {7, 6}}, {31, {30, 29, 28, 27, 26, 25, 24}}, {32, {24}}, {67, {64, 56}}}) {
+           {1, {}}, {2, {1}}, {8, {7, 6, 5, 4}}, {9, {8, 7, 6, 5}}, {33, {32, 24}}, {67, {64, 56, 48, 40}}}) {
     Problem problem;
     problem.gpus = gpus, problem.cluster.gpus_per_node = 8;
     CHECK(near_below(problem) == near);
