@@ -379,4 +379,20 @@ TEST_CASE("a script that a ConfigMap beside a job mounts is the job's") {
   CHECK(job.training->global_batch == 256);
 }
 
+TEST_CASE("a shell's options in front of and behind -c change nothing of the text that it runs") {
+  const std::string text = fmt::format(
+      "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      containers:\n      - name: a\n"
+      "        command: [SHELL]\n        args:\n        - |\n          torchrun --nproc_per_node 8 {}\n"
+      "        resources: {{limits: {{nvidia.com/gpu: 8}}}}\n",
+      kMegatron);
+  for (const char* shell :
+       {"bash, -x, -c", "bash, -l, -c", "bash, -eo, pipefail, -c", "bash, -euxo, pipefail, -c", "bash, -c, --",
+        "/bin/zsh, -c", "sh, -ec", "bash, +x, -O, extglob, --norc, -c", "/usr/bin/dash, -c, -e", "bash, -lc"}) {
+    CAPTURE(shell);
+    const LaunchJob job = job_of("job.yaml", replaced(text, "SHELL", shell));
+    CHECK(job.gpus == 8);
+    CHECK(job.training->global_batch == 256);
+  }
+}
+
 }  // namespace plan

@@ -151,8 +151,30 @@ bool add_dstack_task(Lines& lines, const Node& root) {
 }
 
 bool is_shell_name(std::string_view word) {
-  const std::string_view base = base_name(word);
-  return base == "bash" || base == "sh";
+  constexpr std::string_view kShells[] = {"bash", "sh", "dash", "ash", "zsh", "ksh"};
+  return std::find(std::begin(kShells), std::end(kShells), base_name(word)) != std::end(kShells);
+}
+
+/// Index of the text that a shell is given behind `-c`, whatever options are in front of it and behind it: `bash -x
+/// -c`, `bash -euxo pipefail -c`, `bash -c --`; 0: the words start no shell so.
+std::size_t text_of_shell(const std::vector<Node>& words) {
+  if (words.empty() || !is_shell_name(words[0].text)) return 0;
+  bool text = false;
+  std::size_t i = 1;
+  for (; i < words.size(); ++i) {
+    const std::string& word = words[i].text;
+    if (word.size() < 2 || (word[0] != '-' && word[0] != '+')) break;
+    if (word == "--rcfile" || word == "--init-file") ++i;  // bash's options with a value of their own
+    if (word == "--") {
+      ++i;
+      break;
+    }
+    if (word.starts_with("--")) continue;
+    text |= word[0] == '-' && word.find('c') != std::string::npos;
+    i +=
+        static_cast<std::size_t>(std::count(word.begin(), word.end(), 'o') + std::count(word.begin(), word.end(), 'O'));
+  }
+  return text && i < words.size() ? i : 0;
 }
 
 /// Kubernetes puts a variable's value in where `$(NAME)` is written.
@@ -168,9 +190,8 @@ bool add_container(Lines& lines, const Node& map) {
     if (const Node* list = value_of(map, key); list != nullptr && list->kind == yaml::Kind::Sequence)
       words.insert(words.end(), list->items.begin(), list->items.end());
   if (words.empty()) return false;
-  const bool shell = words.size() > 2 && is_shell_name(words[0].text) && words[1].text.starts_with('-') &&
-                     words[1].text.ends_with('c');
-  const int start = words[shell ? 2 : 0].line;  // variables are known from there on, wherever `env:` is
+  const std::size_t shell = text_of_shell(words);
+  const int start = words[shell].line;  // variables are known from there on, wherever `env:` is
   const Node* variables = value_of(map, "env");
   if (variables == nullptr) variables = value_of(map, "envVars");
   if (variables != nullptr)
@@ -180,8 +201,8 @@ bool add_container(Lines& lines, const Node& map) {
       add_variable(lines, std::min(name->line, start), name->text, value->text);
       for (Node& word : words) expand(word.text, fmt::format("$({})", name->text), value->text);
     }
-  if (shell)
-    lines.add_text(words[2]);
+  if (shell > 0)
+    lines.add_text(words[shell]);
   else
     lines.add_command(words);  // kubectl writes `args:` in front of `command:`
   return true;
