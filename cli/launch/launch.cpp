@@ -292,13 +292,16 @@ void tell_of_files(const std::vector<LaunchSource>& files, const LaunchFacts& fa
 
 Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, const LaunchContext& context) {
   std::vector<LaunchSource> files = given;
-  for (LaunchSource& source : files)
-    if (other_tool(source) == nullptr)
-      if (std::optional<LaunchSource> script = script_of_manifest(source)) source = std::move(*script);
+  constexpr Recognises* kKnown = [](const LaunchSource& file) { return format_of(file).has_value(); };
+  for (LaunchSource& source : files) {
+    if (other_tool(source) != nullptr) continue;
+    Result<std::optional<LaunchSource>> script = script_of_manifest(source, kKnown);
+    if (!script) return fail(script.error());
+    if (*script) source = std::move(**script);
+  }
   for (const LaunchSource& source : files)
     if (std::optional<Error> error = broken_command(source)) return fail(std::move(*error));
-  const Result<std::set<std::string>> naming =
-      add_named_files(files, [](const LaunchSource& file) { return format_of(file).has_value(); });
+  const Result<std::set<std::string>> naming = add_named_files(files, kKnown);
   if (!naming) return fail(naming.error());
   LaunchFacts facts = launcher_facts(files);
   facts.megatron = context.megatron;
@@ -327,6 +330,9 @@ Result<LaunchJob> read_launch_sources(const std::vector<LaunchSource>& given, co
     if (Result<LaunchJob> there = read_by_format(files, *by_format, facts); there && !takes_more(there->fixed, facts))
       job = std::move(there);
   }
+  for (const LaunchSource& source : files)
+    if (job->gpus == 0 && job->slice_gpus == 0)
+      if (std::optional<Error> error = pods_not_counted(source)) return fail(std::move(*error));
   if (job->gpus == 0) job->gpus_per_node = facts.gpus_per_node;  // and on how many nodes is not stated
   if (!facts.release.empty()) state(*job, "release", facts.release, facts.release_where);
   tell_of_files(files, facts, *job);

@@ -345,7 +345,7 @@ TEST_CASE("the pods of a manifest are the job's nodes where an operator says so,
     CHECK_FALSE(names(job.unused, "pods"));
     if (!stated) continue;
     const std::string other = std::string(text).replace(text.find("nnodes="), 8, "nnodes=9");
-    CHECK(names(job_of("job.yaml", other).unused, fmt::format("{} pods", made.nodes)));
+    CHECK(names(job_of("job.yaml", other).unused, fmt::format("{} pod{}", made.nodes, made.nodes == 1 ? "" : "s")));
   }
 }
 

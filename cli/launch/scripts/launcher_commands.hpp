@@ -55,6 +55,14 @@ void count_commands(const Script& script, const std::string& file, LaunchFacts& 
 /// A manifest whose pods with GPUs are not the nodes that are counted, said in a line; empty if they agree.
 [[nodiscard]] std::string with_other_pods(const LaunchSource& source, const LaunchFacts& facts);
 
+/// Pods count as nodes where their command states none: an operator tells torchrun of them, and without one each of
+/// several pods could be a job of its own.
+void count_pods(const LaunchSource& source, LaunchFacts& facts);
+
+/// Why the pods of a manifest state no GPUs, where nothing else of the job does: a number of copies that is none, or a
+/// program of one process in a pod of several GPUs.
+[[nodiscard]] std::optional<Error> pods_not_counted(const LaunchSource& source);
+
 /// Nodes and GPUs that launchers among the files state (sbatch header, torchrun's flags, TrainJob, SkyPilot, hostfile).
 [[nodiscard]] LaunchFacts launcher_facts(std::span<const LaunchSource> files);
 

@@ -182,8 +182,8 @@ std::vector<std::string> skypilot_kinds(const std::string& text, const std::stri
       kinds.push_back(all->items[i].text + (counted ? ":" + all->items[i + 1].text : ""));
     }
   };
-  for (const yaml::Node& root : documents_of(text, path)) {
-    const yaml::Node* resources = plan::value_of(root, "resources");
+  for (const ManifestDocument& document : documents_of(text, path).all) {
+    const yaml::Node* resources = plan::value_of(document.root, "resources");
     if (resources == nullptr) continue;
     add(*resources);
     for (const char* key : {"any_of", "ordered"})
@@ -295,18 +295,6 @@ void from_beaker(const LaunchSource& source, const std::string& text, LaunchFact
   facts.gpus_where = source.path;
 }
 
-/// Pods count as nodes where their command states none: an operator tells torchrun of them, and without one each of
-/// several pods could be a job of its own.
-void from_kubernetes(const LaunchSource& source, LaunchFacts& facts) {
-  const Pods pods = pods_of(source.manifest, source.path);
-  const std::string where = pods.line > 0 ? fmt::format("{}:{}", source.path, pods.line) : source.path;
-  count_commands(follow_script(source), source.path, facts);
-  if (pods.hand_to_torchrun && facts.gpus_per_node == 0) facts.gpus_per_node = pods.ranks > 0 ? pods.ranks : pods.gpus;
-  if (facts.nodes > 0 || facts.ranks > 0) return;
-  if (pods.hand_to_torchrun) facts.nodes = pods.count, facts.gpus_where = where;
-  if (pods.hand_to_torchrun || pods.count > 1) facts.one_node.clear();
-}
-
 /// Lines `host slots=8`.
 void from_hostfile(const std::string& text, const std::string& path, LaunchFacts& facts) {
   std::size_t hosts = 0;
@@ -323,22 +311,13 @@ void from_hostfile(const std::string& text, const std::string& path, LaunchFacts
 
 }  // namespace
 
-std::string with_other_pods(const LaunchSource& source, const LaunchFacts& facts) {
-  if (source.manifest.empty() || facts.nodes == 0 || facts.gpus_per_node == 0) return {};
-  const Pods pods = pods_of(source.manifest, source.path);
-  if (pods.count == 0 || (pods.count == facts.nodes && (pods.gpus == 0 || pods.gpus == facts.gpus_per_node))) return {};
-  const std::string gpus = pods.gpus == 0 ? "" : fmt::format(" of {} GPUs", pods.gpus);
-  return fmt::format("{}:{}: {} pods{} are started; the command's {} nodes of {} count", source.path, pods.line,
-                     pods.count, gpus, facts.nodes, facts.gpus_per_node);
-}
-
 LaunchFacts launcher_facts(std::span<const LaunchSource> files) {
   LaunchFacts facts;
   for (const LaunchSource& source : files) {
     const std::string text = without_comments(file_text(source));
     from_image(source, facts);
     if (!source.manifest.empty() && text.find("apiVersion:") != std::string::npos) {
-      from_kubernetes(source, facts);
+      count_pods(source, facts);
     } else if (!source.manifest.empty() && text.find("slots_per_trial:") != std::string::npos) {
       from_determined(source, text, facts);
     } else if (!source.manifest.empty() && text.find("gpuCount:") != std::string::npos) {

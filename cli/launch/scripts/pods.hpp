@@ -11,9 +11,18 @@ namespace plan {
 /// The value of a key of a map; null where there is none.
 [[nodiscard]] const yaml::Node* value_of(const yaml::Node& map, std::string_view key);
 
-/// The documents of a manifest, between lines `---`, each with the line numbers of the file; those that are no YAML
-/// (templates of Helm's) are left out.
-[[nodiscard]] std::vector<yaml::Node> documents_of(const std::string& text, const std::string& path);
+/// A document of a manifest, or an object in one of kind List, on lines of the file.
+struct ManifestDocument {
+  yaml::Node root{};
+  int first = 0, last = 0;
+};
+
+/// The documents of a manifest, between lines `---`, each with the line numbers of the file.
+struct ManifestDocuments {
+  std::vector<ManifestDocument> all{};
+  Errors broken{};  ///< of those that are no YAML, such as templates of Helm's
+};
+[[nodiscard]] ManifestDocuments documents_of(const std::string& text, const std::string& path);
 
 /// Whether a document describes an object of Kubernetes.
 [[nodiscard]] bool is_kubernetes(const yaml::Node& document);
@@ -25,7 +34,10 @@ struct Pods {
   int ranks = 0;                  ///< processes of each, where the job states them itself (`nprocPerNode`)
   bool hand_to_torchrun = false;  ///< the operator tells torchrun of nodes and processes, in PET_* variables
   int line = 0;                   ///< where the last number of copies is, else the GPUs
+  std::string unread{};           ///< a number of copies that is none, `replicas: ${WORKERS}`; empty: none
+  int unread_line = 0;
 };
+/// The pods of a manifest that holds one job, and of a TrainJob the runtime that it names, if at all.
 [[nodiscard]] Pods pods_of(const std::string& text, const std::string& path);
 
 }  // namespace plan
