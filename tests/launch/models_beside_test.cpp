@@ -75,4 +75,24 @@ TEST_CASE("a switch that is a number gives the rank of the language model's adap
   CHECK(names(tower.unused, "use_backbone_lora"));
 }
 
+TEST_CASE("the degrees of a model beside the trained one split no ranks of the job") {
+  const Files files;
+  files.folder.write("ds.json", R"({"zero_optimization": {"stage": 3}, "train_micro_batch_size_per_gpu": 1})");
+  for (const char* degree : {"tensor_parallel_size", "pipeline_parallel_size", "tp_size"}) {
+    const auto read = [&](const std::string& role) {
+      return files.read("t.sh", fmt::format("deepspeed --num_gpus 8 train.py --deepspeed ds.json --{}{} 2 "
+                                            "--model_name_or_path Qwen/Qwen2.5-3B --bf16\n",
+                                            role, degree));
+    };
+    for (const char* role : kRoles) {
+      const Result<LaunchJob> job = read(role);
+      CAPTURE(role);
+      REQUIRE(job);
+      CHECK(job->fixed.dp == 8);
+    }
+    for (const char* role : {"critic_", "rollout_", "vllm_", "rm_"}) CHECK(read(role));
+    CHECK_FALSE(read("my_"));
+  }
+}
+
 }  // namespace plan

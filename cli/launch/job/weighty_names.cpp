@@ -78,20 +78,31 @@ constexpr std::string_view kElsewhere[] = {"eval",       "rollout.",   ".ref.", 
 /// job's. `run.` and `value.` are whole sections, since other names hold these words, too.
 constexpr std::string_view kBeside[] = {"teacher", "draft", "inference", "export", "convert", "conversion"};
 constexpr std::string_view kBesideSections[] = {"run", "value"};
+/// How the names of arguments begin that are about a model beside the trained one, which stays as it is.
+constexpr std::string_view kOtherModels[] = {"teacher_", "ref_",    "reference_", "reward_", "rm_",   "judge_",
+                                             "draft_",   "scorer_", "verifier_",  "eval_",   "vllm_", "inference_"};
+/// The same of the other parts of a job of RL, whose ranks are not the trained model's.
+constexpr std::string_view kOtherRoles[] = {"critic_", "rollout_", "sglang_"};
+
+bool starts_with_any(std::string_view name, const auto& starts) {
+  return std::any_of(std::begin(starts), std::end(starts),
+                     [&](std::string_view start) { return name.starts_with(start); });
+}
 
 bool holds_any(const std::string& key, const auto& parts) {
   return std::any_of(std::begin(parts), std::end(parts),
                      [&](std::string_view part) { return key.find(part) != std::string::npos; });
 }
 
-bool is_beside(const std::string& name) {
-  return holds_any(name, kBeside) ||
-         std::any_of(std::begin(kBesideSections), std::end(kBesideSections),
-                     [&](std::string_view section) { return name.substr(0, name.find('.')) == section; });
-}
-
 std::string_view last_part(std::string_view key) {
   return key.substr(key.rfind('.') == std::string_view::npos ? 0 : key.rfind('.') + 1);
+}
+
+bool is_beside(const std::string& name) {
+  const std::string_view last = last_part(name);
+  return holds_any(name, kBeside) || starts_with_any(last, kOtherModels) || starts_with_any(last, kOtherRoles) ||
+         std::any_of(std::begin(kBesideSections), std::end(kBesideSections),
+                     [&](std::string_view section) { return name.substr(0, name.find('.')) == section; });
 }
 
 /// The first parts between dots in which two keys differ.
@@ -151,6 +162,8 @@ bool is_slip(std::string_view key, std::span<const std::string_view> known) {
   const std::size_t most = part.size() >= 8 ? 2 : part.size() >= 5 ? 1 : 0;
   return edit_distance(near, key) <= most && !both_are_words(part, meant);
 }
+
+bool is_of_another_model(std::string_view name) { return starts_with_any(name, kOtherModels); }
 
 bool sounds_weighty(std::string_view key) {
   std::string name = lowered(std::string(key));

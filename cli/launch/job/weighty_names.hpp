@@ -9,6 +9,10 @@ namespace plan {
 /// `logging_steps` does not. What sounds so and is not read is named in the first lines of an answer.
 [[nodiscard]] bool sounds_weighty(std::string_view key);
 
+/// Whether the name of an argument begins as those do that are about a model beside the trained one: `ref_`,
+/// `teacher_`.
+[[nodiscard]] bool is_of_another_model(std::string_view name);
+
 /// Whose ranks a key that no reader knows counts: nobody's, those of the job, or those of a model beside it.
 enum class Degree { None, OfTheJob, Beside };
 [[nodiscard]] Degree degree_in(std::string_view key, std::string_view value);

@@ -31,10 +31,6 @@ constexpr PartSwitch kSwitches[] = {
     {"args.tune_llm", false},              // MiniCPM-V
 };
 
-/// How the names of arguments begin that are about a model beside the trained one, which stays as it is.
-constexpr std::string_view kOthers[] = {"teacher_", "ref_",    "reference_", "reward_", "rm_",   "judge_",
-                                        "draft_",   "scorer_", "verifier_",  "eval_",   "vllm_", "inference_"};
-
 /// `--teacher_model_name_or_path x`, `reference_model: x`: a model that is beside the trained one. axolotl's
 /// `reward_model` says of the trained one what its head is.
 void tell_models_beside(JobBuilder& builder) {
@@ -91,9 +87,7 @@ void read_switches(JobBuilder& builder) {
 bool of_another_model(std::string_view key) {
   constexpr std::string_view kArguments = "args.";
   if (!key.starts_with(kArguments)) return false;
-  key.remove_prefix(kArguments.size());
-  return std::any_of(std::begin(kOthers), std::end(kOthers),
-                     [&](std::string_view start) { return key.starts_with(start); });
+  return is_of_another_model(key.substr(kArguments.size()));
 }
 
 void tell_parts(JobBuilder& builder) {
