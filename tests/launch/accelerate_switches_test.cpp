@@ -209,8 +209,34 @@ TEST_CASE("a quantized base without an adapter is refused, as axolotl refuses it
   for (const std::string more : {"", "deepspeed: deepspeed_configs/zero1.json\n"})
     for (const std::string bits : {"load_in_4bit: true\n", "load_in_8bit: true\n"}) {
       CHECK(error_of("a.yaml", text + more + bits, on(8)) == "conflicting_keys");
+      const Files files;
+      const Error error = files.read("a.yaml", text + more + bits, on(8)).error().front();
+      const std::string adapter = bits.find("4bit") != std::string::npos ? "qlora" : "lora";
+      REQUIRE(error.help.size() == 1);
+      CHECK(error.help.front() == "add `adapter: " + adapter + "`, or turn it off");
+      CHECK(job_of("a.yaml", text + more + bits + "adapter: " + adapter + "\nlora_r: 8\nlora_target_linear: true\n",
+                   on(8))
+                .training->lora.rank == 8);
       CHECK(error_of("a.yaml", text + more + bits + "adapter:\n", on(8)) == "conflicting_keys");
       CHECK(job_of("a.yaml", text + more + bits + "adapter: lora\nlora_r: 8\nlora_target_linear: true\n", on(8))
                 .training->lora.rank == 8);
+    }
+}
+
+TEST_CASE("a degree that leaves ranks over is refused under DeepSpeed as under FSDP") {
+  const std::string sharding[] = {
+      "distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 3}\n",
+      "distributed_type: FSDP\nfsdp_config: {fsdp_version: 2, fsdp_reshard_after_forward: true}\n"};
+  for (const std::string& kind : sharding)
+    for (const int ranks : {2, 4, 8}) {
+      const std::string text = fmt::format(
+          "{}mixed_precision: bf16\nnum_machines: 1\nnum_processes: 8\nparallelism_config:\n"
+          "  parallelism_config_sp_size: {}\n",
+          kind, ranks);
+      const Files files;
+      const Result<LaunchJob> job = files.read("acc.yaml", text);
+      CAPTURE(text);
+      REQUIRE(job.has_value() == (ranks == 8));
+      if (!job) CHECK(job.error().front().code == "does_not_divide");
     }
 }

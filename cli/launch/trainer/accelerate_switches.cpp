@@ -55,9 +55,11 @@ void refuse_other_mesh(JobBuilder& builder) {
     product *= degree;
     if (builder.settings.states(mesh + axis)) last = mesh + axis;
   }
-  const bool copies =
-      builder.settings.states(mesh + "dp_shard_size") || builder.settings.states(mesh + "dp_replicate_size");
-  if (copies && product > 1 && builder.job.gpus > 0 && product != builder.job.gpus)
+  // A tool's own reader of these keys shards over what the other degrees leave.
+  const bool whole = builder.settings.text("tool").value_or("").empty() ||
+                     builder.settings.states(mesh + "dp_shard_size") ||
+                     builder.settings.states(mesh + "dp_replicate_size");
+  if (whole && product > 1 && builder.job.gpus > 0 && product != builder.job.gpus)
     builder.errors.push_back({"does_not_divide", fmt::format("{}: the degrees multiply to {}, but num_processes is {}",
                                                              builder.settings.where(last), product, builder.job.gpus)});
 }
@@ -72,7 +74,8 @@ void read_accelerate_switches(JobBuilder& builder) {
             {"conflicting_keys",
              fmt::format("{}: `{}` wants an `adapter:`, where axolotl stops", keys.where(key), key + 5),
              {},
-             {"add `adapter: qlora`, or turn it off"}});
+             {fmt::format("add `adapter: {}`, or turn it off",
+                          std::string_view(key).ends_with("4bit") ? "qlora" : "lora")}});
   // The launcher stops at such a number, whatever GPUs it is shown.
   constexpr std::string_view kProcesses = "args.num_processes";
   if (builder.settings.text(kProcesses).value_or("$").find_first_of("$`") == std::string::npos)
