@@ -142,7 +142,6 @@ TEST_CASE("DeepSpeed's file is followed, or missed, under each name that a progr
       CHECK(job->training->precision == Precision::Bf16);
       CHECK_FALSE(names(job->unused, name));
       CHECK(error_of("a.yaml", arguments + name + ": other.json\n", on(8)) == "missing_file");
-      if (name == "deepspeed_config_file") continue;  // accelerate's launcher has that one
       const std::string command =
           "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 2 "
           "--bf16 --" +

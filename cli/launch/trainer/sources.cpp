@@ -230,12 +230,16 @@ void take_command(const LaunchSource& source, const ShellCommand& command, Setti
   if (const Setting* named = flags.get("config_file")) follow_accelerate(source, *named, all, follow);
   const std::set<std::string, std::less<>> taken = take_accelerate_flags(source, flags, all, follow);
   bool shards = flags.states("zero_stage");
+  // A flag of this launcher's, which it reads with `--use_deepspeed` alone.
+  const bool accelerate = std::any_of(command.words.begin(), command.words.end(),
+                                      [](const ShellWord& word) { return base_name(word.text) == "accelerate"; });
   for (const Setting& setting : flags.all()) {
     const std::string_view key = setting.key;
     if (taken.contains(key)) continue;
     if (take_object(setting, all)) continue;
     const bool own = key == "deepspeed" || key == "deepspeed_config";  // a switch, too; any value names a file
-    const bool file = own ? setting.value != "true" : key != "deepspeed_config_file" && names_deepspeed(setting);
+    const bool file =
+        own ? setting.value != "true" : !(accelerate && key == "deepspeed_config_file") && names_deepspeed(setting);
     shards |= own || file;
     set(all, file && !own ? "args.deepspeed" : swift ? renamed(kSwift, key) : "args." + setting.key, setting);
     if (file && follow) follow_deepspeed(source, setting, all);
