@@ -233,4 +233,19 @@ TEST_CASE("a manifest of many documents is read in a time that grows as they do"
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
 }
 
+TEST_CASE("replicas of a Beaker task that are not the command's nodes are named") {
+  const auto task = [](int replicas, int gpus, const std::string& flags) {
+    return fmt::format(
+        "version: v2\ntasks:\n- name: t\n  replicas: {}\n  command: [bash, -c]\n  arguments: ['{}']\n"
+        "  resources: {{gpuCount: {}}}\n",
+        replicas, torchrun(flags), gpus);
+  };
+  const std::string stated = "--nnodes 2 --nproc_per_node 8 ";
+  CHECK_FALSE(names(job_of("b.yaml", task(2, 8, stated)).unused, "replica"));
+  CHECK(names(job_of("b.yaml", task(4, 8, stated)).unused, "4 replicas of 8 GPUs are started"));
+  CHECK(names(job_of("b.yaml", task(2, 4, stated)).unused, "2 replicas of 4 GPUs are started"));
+  CHECK(job_of("b.yaml", task(2, 8, "--nproc_per_node 8 ")).gpus == 0);  // each may be a job of its own
+  CHECK(job_of("b.yaml", task(1, 8, "--nproc_per_node 8 ")).gpus == 8);
+}
+
 }  // namespace plan

@@ -288,6 +288,8 @@ void from_determined(const LaunchSource& source, const std::string& text, Launch
 void from_beaker(const LaunchSource& source, const std::string& text, LaunchFacts& facts) {
   count_commands(follow_script(source), source.path, facts);
   const int gpus = yaml_number(text, "gpuCount");
+  // Each of several replicas could be a job of its own.
+  if (facts.nodes == 0 && pods_of(source.manifest, source.path).count > 1) facts.one_node.clear();
   if (facts.gpus_per_node > 0 || facts.ranks > 0 || gpus == 0) return;
   facts.one_node.clear();
   facts.gpus_per_node = gpus;

@@ -46,7 +46,7 @@ std::string with_other_pods(const LaunchSource& source, const LaunchFacts& facts
   };
   const std::string gpus = pods.gpus == 0 ? "" : " of " + several(pods.gpus, "GPU");
   return fmt::format("{}:{}: {}{} {} started; the command's {} of {} {}", source.path, pods.line,
-                     several(pods.count, "pod"), gpus, pods.count == 1 ? "is" : "are", several(facts.nodes, "node"),
+                     several(pods.count, pods.word), gpus, pods.count == 1 ? "is" : "are", several(facts.nodes, "node"),
                      facts.gpus_per_node, facts.nodes == 1 ? "counts" : "count");
 }
 

@@ -143,6 +143,19 @@ void add_train_job(Pods& pods, const Node& job, const Node* runtime) {
   if (nodes.number == 0) pods.gpus = gpus.number;
 }
 
+/// `replicas:` of the one task of Beaker's and its `gpuCount:`.
+void add_task(Pods& pods, const Node& experiment) {
+  const Node *tasks = value_of(experiment, "tasks"), *version = value_of(experiment, "version");
+  if (version == nullptr || tasks == nullptr || tasks->kind != yaml::Kind::Sequence || tasks->items.size() != 1) return;
+  const Node* resources = value_of(tasks->items.front(), "resources");
+  const Stated gpus = resources == nullptr ? Stated{} : stated(*resources, "gpuCount");
+  if (gpus.number == 0) return;
+  pods.word = "replica";
+  Copies copies;
+  copies.times(counted(pods, tasks->items.front(), "replicas"));
+  add(pods, copies.number, copies.line, gpus);
+}
+
 /// Line numbers of a document that starts so many lines below the file's first. As deep as it, which is bounded.
 // NOLINTNEXTLINE(misc-no-recursion)
 void shift(Node& node, int lines) {
@@ -249,6 +262,7 @@ Pods pods_of(const std::string& text, const std::string& path) {
     return pods;
   }
   for (const ManifestDocument& document : documents.all) {
+    add_task(pods, document.root);
     if (!is_kubernetes(document.root)) continue;
     const std::string& kind = value_of(document.root, "kind")->text;
     // github.com/kubeflow/trainer, its torch plugin; training-operator's pkg/constants/constants.go, and for DLRover

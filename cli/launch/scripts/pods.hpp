@@ -36,8 +36,10 @@ struct Pods {
   int line = 0;                   ///< where the last number of copies is, else the GPUs
   std::string unread{};           ///< a number of copies that is none, `replicas: ${WORKERS}`; empty: none
   int unread_line = 0;
+  const char* word = "pod";  ///< what the manifest calls one
 };
-/// The pods of a manifest that holds one job, and of a TrainJob the runtime that it names, if at all.
+/// The pods of a manifest that holds one job, an experiment of Beaker's of one task included, and of a TrainJob the
+/// runtime that it names, if at all.
 [[nodiscard]] Pods pods_of(const std::string& text, const std::string& path);
 
 }  // namespace plan
