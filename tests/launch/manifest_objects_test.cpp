@@ -149,6 +149,8 @@ TEST_CASE("a program of one process in pods of several GPUs does not count them 
   const std::string text = pytorch_job("3", "python " + std::string(kProgram));
   CHECK(refusal(text).code == "one_process_a_pod");
   CHECK(job_of("job.yaml", text, on(4)).gpus == 4);
+  const std::string module = "python -m accelerate.commands.launch " + std::string(kProgram);
+  CHECK(job_of("job.yaml", pytorch_job("3", module)).gpus == 32);
   CHECK(job_of("job.yaml",
                pytorch_job("3", "python -m torch.distributed.run --nproc_per_node 8 " + std::string(kProgram)))
             .gpus == 32);

@@ -19,7 +19,9 @@ std::string without_launcher(const LaunchSource& source) {
   const ShellCommand* command = training_command(follow_script(source));
   if (command == nullptr || !base_name(command->words.front().text).starts_with("python")) return {};
   for (const ShellWord& word : command->words)
-    if (starts_ranks(base_name(word.text))) return {};
+    if (starts_ranks(base_name(word.text)) || word.text.starts_with("accelerate.") ||
+        word.text.starts_with("deepspeed."))  // modules of launchers
+      return {};
   return command->words.front().text + (command->words.size() > 1 ? " " + command->words[1].text : "");
 }
 
