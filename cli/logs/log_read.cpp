@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "cli/logs/log_keys.hpp"
+#include "cli/logs/no_number.hpp"
 #include "formulas/text.hpp"
 #include "formulas/units.hpp"
 #include "hwprobe/fits/fit.hpp"
@@ -81,19 +82,6 @@ std::optional<double> number_after(std::string_view line, std::string_view key) 
       if (const auto value = number_at(line.substr(at + key.size()))) return value;
   }
   return std::nullopt;
-}
-
-/// Does a line print a loss, or a norm of gradients, that is no number? Such a step runs as fast as any other, so that
-/// nothing else of a log shows it.
-bool has_no_number(std::string_view line) {
-  for (const std::string_view key : {"loss", "Loss", "grad_norm", "grad norm"})
-    for (std::size_t at = line.find(key); at != std::string_view::npos; at = line.find(key, at + 1)) {
-      std::string_view value = line.substr(at + key.size());
-      value.remove_prefix(std::min(value.find_first_not_of(" \t:='\"|-"), value.size()));
-      const std::string word = lowered(std::string(value.substr(0, value.find_first_of(" \t\r|,;}])"))));
-      if (word == "nan" || word == "inf" || word == "infinity") return true;
-    }
-  return false;
 }
 
 /// A progress bar of tqdm: " 50%|#####     | 10/20 [00:50<00:50,  5.00s/it]".

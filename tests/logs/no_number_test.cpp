@@ -58,3 +58,30 @@ TEST_CASE("each line whose loss or gradient is no number is counted once, and no
                            "number of nan iterations:   0 | elapsed time per iteration (ms): 5.0 |"})
     CHECK(counted(line) == 0);
 }
+
+TEST_CASE("limits and records of a loss or a gradient are no step's, and no other word is a loss") {
+  for (const char* limit : {"max", "min", "clip", "best", "check", "Max", "best_val", "best val", "clip max"})
+    for (const char* name : {"loss", "grad_norm", "grad norm"})
+      for (const char* between : {"_", " ", "-"})
+        for (const char* shape : {"{}: {}", "{} {}", "{}={}", "{{'{}': {}}}", "12: INFO | {}: {} -> 2.1"})
+          for (const char* none : {"nan", "inf"}) {
+            const std::string line =
+                fmt::format(fmt::runtime(shape), fmt::format("{}{}{}", limit, between, name), none);
+            CHECK_MESSAGE(counted(line) == 0, line);
+          }
+  for (const char* line : {"gloss: inf", "floss nan"}) CHECK_MESSAGE(counted(line) == 0, line);
+  for (const char* line :
+       {"step 3 of max 9: loss nan", "{'max_grad_norm': inf, 'loss': nan}", "best_loss: 2 loss: nan"})
+    CHECK_MESSAGE(counted(line) == 3, line);
+}
+
+TEST_CASE("a value that is no number is found in what Python and JSON print around it") {
+  for (const char* value : {"tensor({}, device='cuda:0')", "tensor(-{})", "\"{}\"", "'{}'", "np.float32({})",
+                            "Array({}, dtype=float32)", "[{}]", "{}"})
+    for (const char* shape : {"loss: {}", "\"loss\": {}", "{{'train_loss': {}}}", "trainLoss={}", "val_loss {}"}) {
+      const std::string line = fmt::format(fmt::runtime(shape), value);
+      CAPTURE(line);
+      CHECK(counted(with(line, "nan")) == 3);
+      CHECK(counted(with(line, "2.5")) == 0);
+    }
+}

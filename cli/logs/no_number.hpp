@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string_view>
+
+namespace plan {
+
+/// Does a line print a loss, or a norm of gradients, that is no number? Such a step runs as fast as any other, so that
+/// nothing else of a log shows it.
+[[nodiscard]] bool has_no_number(std::string_view line);
+
+}  // namespace plan
