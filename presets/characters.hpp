@@ -31,23 +31,25 @@ struct Character {
   return {code, size};
 }
 
-/// Is it a control character, or one that steers how the text around it is shown: lines, directions, tags?
+/// Is it a control character, or one that steers how the lines and directions of the text around it are shown, or none
+/// at all?
 [[nodiscard]] constexpr bool is_control(std::uint32_t code) {
-  constexpr std::uint32_t kRanges[][2] = {{0x00, 0x1f},     {0x7f, 0x9f},     {0x61c, 0x61c},
-                                          {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},
-                                          {0xfff0, 0xfffb}, {0xfffe, 0xffff}, {0xe0000, 0xe0fff}};
+  constexpr std::uint32_t kRanges[][2] = {
+      {0x00, 0x1f}, {0x7f, 0x9f}, {0x2028, 0x202e}, {0x2066, 0x2069}, {0xfffe, 0xffff}};
   for (const auto& [first, last] : kRanges)
     if (code >= first && code <= last) return true;
   return false;
 }
 
-/// Can no reader see it, so that a word with it looks like another word? Joiners and marks without a width, and blanks
-/// that are not the usual one. Names of files may have them.
+/// Can no reader see it, so that a word with it looks like another word? Joiners, marks of a direction, tags, selectors
+/// and fillers without a width, and blanks that are not the usual one. Names of files do have them: those in Hebrew and
+/// Arabic, and variants of Chinese characters and emoji.
 [[nodiscard]] constexpr bool is_unseen(std::uint32_t code) {
-  constexpr std::uint32_t kRanges[][2] = {{0xa0, 0xa0},     {0xad, 0xad},     {0x34f, 0x34f},   {0x115f, 0x1160},
-                                          {0x1680, 0x1680}, {0x17b4, 0x17b5}, {0x180b, 0x180f}, {0x2000, 0x200d},
-                                          {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0x3164, 0x3164},
-                                          {0xfe00, 0xfe0f}, {0xfeff, 0xfeff}, {0xffa0, 0xffa0}};
+  constexpr std::uint32_t kRanges[][2] = {{0xa0, 0xa0},     {0xad, 0xad},     {0x34f, 0x34f},    {0x61c, 0x61c},
+                                          {0x115f, 0x1160}, {0x1680, 0x1680}, {0x17b4, 0x17b5},  {0x180b, 0x180f},
+                                          {0x2000, 0x200f}, {0x202f, 0x202f}, {0x205f, 0x2065},  {0x206a, 0x206f},
+                                          {0x3000, 0x3000}, {0x3164, 0x3164}, {0xfe00, 0xfe0f},  {0xfeff, 0xfeff},
+                                          {0xffa0, 0xffa0}, {0xfff0, 0xfffb}, {0xe0000, 0xe0fff}};
   for (const auto& [first, last] : kRanges)
     if (code >= first && code <= last) return true;
   return false;

@@ -96,6 +96,15 @@ int answer(const Args& args, Streams& streams) {
   return run(command, args, streams);
 }
 
+/// Is it the name of a file, be it behind a flag and its `=`?
+bool is_a_file(std::string_view word) {
+  const auto is = [](std::string_view name) {
+    std::error_code none;
+    return std::filesystem::exists(std::filesystem::path(name), none);
+  };
+  return is(word) || (word.find('=') != std::string_view::npos && is(word.substr(word.find('=') + 1)));
+}
+
 /// Words that no file has for a good reason, and that would forge lines of a log.
 Errors control_characters(const std::vector<std::string>& words) {
   Errors errors;
@@ -105,7 +114,7 @@ Errors control_characters(const std::vector<std::string>& words) {
           {"control_character",
            fmt::format("a word of the command line holds a control character: `{}`", yaml::printable(word)),
            {},
-           {"rename the file, or write the word without it"}});
+           {is_a_file(word) ? "rename the file" : "write the word without it"}});
   return errors;
 }
 

@@ -11,6 +11,7 @@
 
 #include "check_files.hpp"
 #include "contents.hpp"
+#include "presets/yaml.hpp"
 
 using namespace plan;
 using namespace plan::checks;
@@ -208,4 +209,26 @@ TEST_CASE("nothing that a terminal or a CI service would obey reaches them, what
   }
   CHECK(for_people("\x1b[1;31mred\x1b[0m\tx\n", true) == "\x1b[1;31mred\x1b[0m\tx\n");
   CHECK(for_people("caf\xc3\xa9 ### heading [x] a::b", false) == "caf\xc3\xa9 ### heading [x] a::b");
+}
+
+TEST_CASE("a file is read whatever its name is written in, but for what steers a terminal") {
+  // A variant of a Chinese character, marks of direction, a joiner of words, the flag of Scotland.
+  for (const std::string name :
+       {"\u8fbb\U000e0101", "\u200emodel\u200f", "\u061c\u0645", "a\u2060b",
+        "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f", "caf\u00e9\u00a0\u901a\u4e49"}) {
+    const std::string path = "unseen-" + name + ".yaml";
+    CAPTURE(path);
+    std::ofstream(path) << "budget: 1\njobs: {a: {model: llama3-8b, gpus: 8}}\n";
+    CHECK(run({"check", "--budget", path}).err.find("control character") == std::string::npos);
+    CHECK_FALSE(has_controls(path));
+    std::filesystem::remove(path);
+  }
+  for (const std::string name : {"a\x1b[1mb", "a\u0085b", "a\u2028b", "a\u202eb", "a\u2066b"}) {
+    const std::string path = "seen-" + name + ".yaml";
+    CAPTURE(yaml::printable(path));
+    CHECK(run({"check", "--budget", path}).err.find("rename") == std::string::npos);
+    std::ofstream(path) << "budget: 1\n";
+    CHECK(run({"check", "--budget", path}).err.find("help: rename the file\n") != std::string::npos);
+    std::filesystem::remove(path);
+  }
 }
