@@ -27,6 +27,7 @@ constexpr Unit kUnits[] = {
     {"price,price_per_hour",
      "usd,$,us$,dollars,dollar,usd/h,$/h,usd/hr,$/hr,usd/hour,$/hour,/h,/hr,/hour,per hour,usd/gpu-hour"},
     {"layers,recompute", "layers,layer"},
+    {"layout", "gpus,gpu,ranks,x,way,ways,-way,-ways"},
     {"tokens/s", "tokens/s,tok/s,toks/s,token/s,tokens/sec,tokens/second,tokens per second,tps,t/s,tokens"},
     {"GPU-hours", "gpu-hours,gpu-hour,gpu hours,gpu-h,gpuh,hours,h"},
     {"USD", "usd,$,us$,dollars,dollar"}};

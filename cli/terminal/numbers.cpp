@@ -146,13 +146,14 @@ Result<std::int64_t> read_batch(std::string_view text, std::int64_t seq) {
 
 Result<std::int64_t> read_count(std::string_view flag, std::string_view text, std::int64_t least, std::int64_t most) {
   const CountUnit unit = unit_behind(text);
+  const std::string shown = yaml::printable(text);
   const std::optional<double> number = parse_number(text.substr(0, text.size() - unit.letters.size()));
   const double value = number.value_or(0) * unit.size;
   if (number && value < static_cast<double>(least))
-    return fail({"out_of_range", fmt::format("`{}` must be at least {}, got `{}`", flag, least, text)});
+    return fail({"out_of_range", fmt::format("`{}` must be at least {}, got `{}`", flag, least, shown)});
   if (number && value > static_cast<double>(most))
-    return fail({"out_of_range", fmt::format("`{}` must be at most {}, got `{}`", flag, most, text)});
-  Error error{"bad_number", fmt::format("`{}` needs a whole number, got `{}`", flag, text)};
+    return fail({"out_of_range", fmt::format("`{}` must be at most {}, got `{}`", flag, most, shown)});
+  Error error{"bad_number", fmt::format("`{}` needs a whole number, got `{}`", flag, shown)};
   const bool whole = number && value == std::floor(value);
   if (const std::string plain = without_points(text); !plain.empty() && read_count(flag, plain, least, most)) {
     error.help.push_back(write_number(flag, plain));

@@ -276,3 +276,72 @@ TEST_CASE("a layout in a notation of papers or other tools is proposed as --layo
                            "tp: -1, pp: 4", "tp-1,pp4", "tp -1 pp 4", "dp8,zero3,shard4,T2", "tp 2, experts 8"})
     CHECK_FALSE_MESSAGE(layout_in_words(none).has_value(), none);
 }
+
+namespace {
+
+/// The layout that the first help proposes; empty if it proposes none.
+std::string proposed_layout(const std::string& typed) {
+  const Result<Fixed> read = read_layout(typed);
+  if (read || read.error().front().help.empty()) return {};
+  std::string help = read.error().front().help.front();
+  for (const std::string start : {"write `--layout ", "write `"})
+    if (help.starts_with(start)) return help.substr(start.size(), help.find('`', start.size()) - start.size());
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a slip in one degree is answered with the degree that was meant, or with none") {
+  for (const auto& [axis, most] : {std::pair{"tp", 64}, {"pp", 64}, {"cp", 64}, {"vp", 64}, {"mb", 64}, {"zero", 3}})
+    for (int n = 1; n <= most; ++n) {
+      const std::string meant = fmt::format("{}{}", axis, n);
+      for (const std::string& typed :
+           {fmt::format("{}={}x", axis, n), fmt::format("{}{}-way", axis, n), fmt::format("{}={}-way", axis, n),
+            fmt::format("{}={}gpus", axis, n), fmt::format("{0}={0}{1}", axis, n)}) {
+        CAPTURE(typed);
+        CHECK(proposed_layout(typed) == meant);
+        REQUIRE(read_layout(proposed_layout(typed)));
+      }
+      for (const std::string between : {"\uff0c", "\u3001", "\u00a0", "\u3000", "\u200b"})
+        CHECK(proposed_layout(meant + between + "ep2") == meant + ",ep2");
+    }
+  CHECK(proposed_layout("tp=\uff34\uff308") == "tp8");
+  for (const char* typed : {"zero=stage3", "zero stage 3", "zero=ZeRO-3", "zero=fsdp"})
+    CHECK_MESSAGE(proposed_layout(typed) == "zero3", typed);
+  for (const char* none : {"zero=0x2", "tp=eight", "pp=?"}) CHECK_MESSAGE(proposed_layout(none).empty(), none);
+  CHECK(read_layout("tp=eight").error().front().help.front().find("such as `tp2`") != std::string::npos);
+}
+
+TEST_CASE("what is proposed for no axis is none of it") {
+  CHECK(proposed_layout("nosp") == "sp=off");
+  CHECK(proposed_layout("nofsdp") == "zero0");
+  CHECK(proposed_layout("no-zero") == "zero0");
+  for (const char* word : {"noddp", "no_ddp", "without_ddp", "disable-ddp"})
+    CHECK_MESSAGE(proposed_layout(word).empty(), word);
+}
+
+TEST_CASE("a word between blanks is the value of an axis that has none yet, and of no other word") {
+  const char* values[] = {"ulysses", "ring", "interleaved", "1f1b", "fsdp", "ddp", "sp"};
+  for (const std::string one : values)
+    for (const std::string other : values) {
+      const std::string typed = "pp2 " + one + " " + other, commas = "pp2," + one + "," + other;
+      CAPTURE(typed);
+      const Result<Fixed> blanks = read_layout(typed), plain = read_layout(commas);
+      CHECK(blanks.has_value() == plain.has_value());
+      if (!blanks) CHECK(blanks.error() == plain.error());
+    }
+  for (const char* typed : {"sp = off", "sp =off", "sp= off", "sp : off", "sp off"})
+    CHECK_MESSAGE(read_layout(typed).value().sequence_parallel == false, typed);
+  CHECK(read_layout("tp = 8 , pp = 2").value() == read_layout("tp8,pp2").value());
+}
+
+TEST_CASE("what cannot be seen is seen in every message about a layout") {
+  for (const std::string mark : {"\u200b", "\u2060", "\u202e"})
+    for (const std::string& typed : {"tp=8" + mark, "sp=of" + mark, "tq" + mark + "8", "recompute=ful" + mark,
+                                     "schedule=1f1b" + mark, "layers=7+" + mark, "stages=full@tp" + mark}) {
+      const Result<Fixed> read = read_layout(typed);
+      REQUIRE_FALSE(read);
+      for (const Error& error : read.error())
+        CHECK_MESSAGE(error.message.find(mark) == std::string::npos, error.message);
+    }
+}

@@ -27,7 +27,7 @@ Result<Fixed> read_layout(std::string_view text) {
   const Errors& errors = read.error();
   if (const std::string spaced = between_commas(words); spaced != words && read_layout(spaced))
     return fail({"unknown_axis",
-                 fmt::format("the axes of `--layout {}` do not stand between commas", text),
+                 fmt::format("the axes of `--layout {}` do not stand between commas", yaml::printable(text)),
                  {},
                  {fmt::format("write `--layout {}`", spaced)}});
   const bool has_change = errors.size() == 1 && !errors[0].help.empty() &&
@@ -38,6 +38,7 @@ Result<Fixed> read_layout(std::string_view text) {
                  fmt::format("`--layout` does not take `{}`", yaml::printable(text)),
                  {},
                  {fmt::format("write `--layout {}`", *meant)}});
+  add_examples(read.error());  // last: where nothing better is known
   return read;
 }
 

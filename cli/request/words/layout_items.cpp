@@ -54,27 +54,43 @@ Item split_item(std::string_view text) {
   return item;
 }
 
-/// What a number of an axis may mean that is written as `text`: another word for the axis and its value (`zero=fsdp`),
-/// a word for none of it or all, or both whole numbers around `2.5`.
+/// The item as the table of axes has it: a schedule's name alone, or another word for an axis.
+Item known_item(std::string_view text) {
+  Item item = split_item(text);
+  if (parse(kScheduleNames, text)) return {"schedule", std::string(text)};
+  if (parse(kCpKindNames, text)) return {"cp_kind", std::string(text)};
+  if (item.name == "zero" && item.value.starts_with('-')) item.value.erase(0, 1);  // `ZeRO-3` is no negative number
+  for (const Alias& alias : kAliases) {
+    // A word that says its value takes none: `fsdp2` may be PyTorch's second, or shards over two replicas.
+    if (alias.word != item.name || (!alias.value.empty() && !item.value.empty())) continue;
+    if (item.value.empty()) item.value = alias.value;
+    item.name = alias.key;
+    break;
+  }
+  return item;
+}
+
+/// What a number of an axis may mean that is written as `text`: a whole item for it (`zero=fsdp`, `zero=zero3`), a word
+/// for none of it or all, or both whole numbers around `2.5`.
 std::vector<int> meant_numbers(const LayoutAxis<int>& axis, const std::string& text) {
-  for (const Alias& alias : kAliases)
-    if (alias.key == axis.key && alias.word == text && !alias.value.empty())
-      return {std::stoi(std::string(alias.value))};
   if (among_words("no none off false", text)) return {axis.least};
   const bool few = axis.most < kMostRanks;  // of so many ranks nobody asks for all
   if (few && among_words("yes on true full all max", text)) return {axis.most};
   if (const std::optional<double> number = parse_number(text);
       number && *number > axis.least && *number < axis.most && std::trunc(*number) != *number)
     return {static_cast<int>(std::floor(*number)), static_cast<int>(std::ceil(*number))};
-  const Item inner = split_item(text);
+  const Item inner = known_item(text);
   if (inner.name != axis.word && inner.name != axis.key) return {};
-  const Result<std::int64_t> number = read_count(axis.word, inner.value, axis.least, axis.most);  // `zero=zero3`
+  const Result<std::int64_t> number = read_count(axis.word, inner.value, axis.least, axis.most);
   return number ? std::vector{static_cast<int>(*number)} : std::vector<int>{};
 }
 
+/// An axis as messages about its number name it.
+std::string named(const LayoutAxis<int>& axis) { return fmt::format("--layout {}", axis.word); }
+
 /// The value of an axis, by its kind.
 Result<bool> read_value(const LayoutAxis<int>& axis, const std::string& text, std::optional<int>& out) {
-  const Result<std::int64_t> value = read_count(fmt::format("--layout {}", axis.word), text, axis.least, axis.most);
+  const Result<std::int64_t> value = read_count(named(axis), text, axis.least, axis.most);
   if (!value) {
     Errors errors = value.error();
     for (std::string& help : errors.front().help)  // `mb1.000` is written as `mb1000`
@@ -84,8 +100,6 @@ Result<bool> read_value(const LayoutAxis<int>& axis, const std::string& text, st
     if (const std::vector<int> meant = meant_numbers(axis, text); errors.front().help.empty() && !meant.empty())
       errors.front().help = {fmt::format("write `{}{}`", axis.word, meant.front()) +
                              (meant.size() > 1 ? fmt::format(" or `{}{}`", axis.word, meant.back()) : "")};
-    if (errors.front().code == "bad_number" && errors.front().help.empty())
-      errors.front().help = {fmt::format("write `{}{}`, or leave it out", axis.word, std::min(axis.most, 2))};
     return fail(std::move(errors));
   }
   out = static_cast<int>(*value);
@@ -123,22 +137,6 @@ Result<bool> read_value(const LayoutAxis<std::vector<int>>&, const std::string& 
 Result<bool> read_value(const LayoutAxis<std::vector<StageStrategy>>&, const std::string& text,
                         std::optional<std::vector<StageStrategy>>& out) {
   return keep_value(read_stages(text), out);
-}
-
-/// The item as the table of axes has it: a schedule's name alone, or another word for an axis.
-Item known_item(std::string_view text) {
-  Item item = split_item(text);
-  if (parse(kScheduleNames, text)) return {"schedule", std::string(text)};
-  if (parse(kCpKindNames, text)) return {"cp_kind", std::string(text)};
-  if (item.name == "zero" && item.value.starts_with('-')) item.value.erase(0, 1);  // `ZeRO-3` is no negative number
-  for (const Alias& alias : kAliases) {
-    // A word that says its value takes none: `fsdp2` may be PyTorch's second, or shards over two replicas.
-    if (alias.word != item.name || (!alias.value.empty() && !item.value.empty())) continue;
-    if (item.value.empty()) item.value = alias.value;
-    item.name = alias.key;
-    break;
-  }
-  return item;
 }
 
 Result<bool> read_item(std::string_view text, const Item& item, Fixed& fixed, SayUnknown say_unknown) {
@@ -209,21 +207,35 @@ Result<Fixed> read_items(std::string_view words, SayUnknown say_unknown) {
   return fixed;
 }
 
-std::string_view axis_of_item(std::string_view text) {
-  const std::string name = known_item(text).name;
-  std::string_view key;
+NamedAxis axis_of_item(std::string_view text) {
+  const Item item = known_item(text);
+  NamedAxis named{{}, !item.value.empty()};
   each_axis([&](const auto& axis) {
-    if (axis.key == name) key = axis.key;
+    if (axis.key == item.name) named.key = axis.key;
   });
-  return key;
+  return named;
+}
+
+void add_examples(Errors& errors) {
+  for (Error& error : errors)
+    each_axis([&](const auto& axis) {
+      if constexpr (std::is_same_v<decltype(axis), const LayoutAxis<int>&>)
+        if (error.code == "bad_number" && error.help.empty() &&
+            error.message.starts_with(fmt::format("`{}` ", named(axis))))
+          error.help = {
+              fmt::format("write a whole number, such as `{}{}`, or leave it out", axis.word, std::min(axis.most, 2))};
+    });
 }
 
 std::string item_without(std::string_view axis_word) {
+  const Item positive = known_item(axis_word);
   std::string item;
   each_axis([&](const auto& axis) {
-    if (axis.key != known_item(axis_word).name) return;
+    if (axis.key != positive.name) return;
     using Value = std::decay_t<decltype(Fixed{}.*axis.fixed)>;
-    if constexpr (std::is_same_v<Value, std::optional<int>>) item = fmt::format("{}{}", axis.word, axis.least);
+    if constexpr (std::is_same_v<Value, std::optional<int>>)
+      if (positive.value != std::to_string(axis.least))  // `noddp` is not `zero0`, which `ddp` is
+        item = fmt::format("{}{}", axis.word, axis.least);
     if constexpr (std::is_same_v<Value, std::optional<bool>>) item = fmt::format("{}=off", axis.word);
     if constexpr (std::is_same_v<Value, std::optional<Recompute>>) item = fmt::format("{}=none", axis.word);
   });

@@ -28,6 +28,7 @@ std::string between_commas(std::string_view text) {
 
 std::string without_blanks(std::string_view text) {
   constexpr std::string_view kBetween = " ()";
+  const auto is_sign = [](char c) { return c == '=' || c == ':'; };
   const std::string low = lowered(std::string(text));
   std::string out;
   for (const std::string_view item : split(low, ",")) {
@@ -37,14 +38,17 @@ std::string without_blanks(std::string_view text) {
       const std::string_view word = item.substr(at, end - at);
       const bool number = word.find_first_not_of("0123456789") == std::string_view::npos;
       const bool axis = !last.empty() && last.find_first_not_of("abcdefghijklmnopqrstuvwxyz-_") == std::string::npos;
-      // `sp off`, `schedule 1f1b`: a word of no other axis is the value of the one before it.
-      const std::string_view before = axis ? axis_of_item(last) : "", own = axis_of_item(word);
-      const bool valued = !number && !before.empty() && (own.empty() || own == before) && word != "-";
-      if (valued)
+      // `sp off`, `schedule 1f1b`: a word of no other axis is the value of the one before it, if that has none.
+      const NamedAxis before = axis ? axis_of_item(last) : NamedAxis{}, own = axis_of_item(word);
+      const bool value = own.key.empty() || (own.key == before.key && own.valued);
+      const bool valued = !number && !before.key.empty() && !before.valued && value && word != "-";
+      const bool signed_word = !last.empty() && (is_sign(word.front()) || is_sign(last.back()));  // `sp = off`
+      if (valued && !signed_word)
         out += '=';
-      else if (!out.empty() && !(number && axis))
+      else if (!out.empty() && !signed_word && !(number && axis))
         out += ',';
-      out += word, last = word, at = end;
+      out += word, at = end;
+      last = signed_word ? last.append(word) : std::string(word);
     }
   }
   return out;

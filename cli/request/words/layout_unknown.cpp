@@ -13,6 +13,7 @@
 #include "cli/terminal/words.hpp"
 #include "planner/problem/axes.hpp"
 #include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -46,7 +47,7 @@ bool takes(const Option& option, const std::string& value) {
 Error unknown_axis(std::string_view text, const std::string& name, const std::string& value) {
   std::vector<std::string> names;
   each_axis([&](const auto& axis) { names.emplace_back(axis.word); });
-  Error error{"unknown_axis", fmt::format("unknown axis `{}` in `--layout`", text), {}, {}};
+  Error error{"unknown_axis", fmt::format("unknown axis `{}` in `--layout`", yaml::printable(text)), {}, {}};
   const std::string near = nearest_name(name, names);
   const std::string flag = "--" + folded(name);
   const auto* elsewhere = std::find_if(std::begin(kElsewhere), std::end(kElsewhere),

@@ -12,6 +12,7 @@
 #include "cli/terminal/words.hpp"
 #include "planner/problem/stage_layout.hpp"
 #include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -52,7 +53,10 @@ tl::unexpected<Errors> unknown_layout_word(std::string_view axis, std::string_vi
                              {"recompute", "yes on true all", "full"},
                              {"recompute", "no off false", "none"},
                              {"recompute", "attention attn", "core_attn"}};
-  Error error{"unknown_" + std::string(axis), fmt::format("unknown {} `{}` in `--layout`", axis, word), {}, {}};
+  Error error{"unknown_" + std::string(axis),
+              fmt::format("unknown {} `{}` in `--layout`", axis, yaml::printable(word)),
+              {},
+              {}};
   const auto* hint = std::find_if(std::begin(kHints), std::end(kHints),
                                   [&](const Hint& row) { return row.axis == axis && among_words(row.words, word); });
   if (hint != std::end(kHints))
@@ -154,7 +158,7 @@ Result<StageStrategy> read_stage(std::string_view text) {
     const bool last = i + 1 == parts.size();
     if (last != (run->layers == 0))
       return fail({"bad_value",
-                   fmt::format("`{}` of `stages={}` in `--layout` {}", parts[i], text,
+                   fmt::format("`{}` of `stages={}` in `--layout` {}", yaml::printable(parts[i]), yaml::printable(text),
                                last ? "is the last run of its stage, which has all layers that are left"
                                     : "does not say how many layers it has"),
                    {},
