@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "presets/shell_quoted.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan::yaml {
@@ -63,8 +64,13 @@ Result<std::optional<std::string>> read_once(const std::string& path) {
   return text;
 }
 
-/// Windows' shells redirect in UTF-16: to no reader but that of logs is that text. Its mark says the order of bytes.
-bool is_utf16(std::string_view text) { return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"); }
+/// The encoding that a mark at the start names; empty without one. Windows' shells redirect in UTF-16: to no reader but
+/// that of logs is that text. UTF-32's little mark begins as UTF-16's does, whose texts hold no NUL behind it.
+std::string_view wide_encoding(std::string_view text) {
+  using namespace std::string_view_literals;
+  if (text.starts_with("\xff\xfe\0\0"sv) || text.starts_with("\0\0\xfe\xff"sv)) return "UTF-32";
+  return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff") ? "UTF-16" : "";
+}
 
 }  // namespace
 
@@ -82,11 +88,11 @@ Result<std::string> read_text(const std::string& path) {
     if (!*text) continue;
     if ((*text)->size() > kMostBytes)
       return fail({"too_large", fmt::format("the file is larger than {} MiB", kMostBytes >> 20), {}, {}, whole});
-    if (is_utf16(**text))
+    if (const std::string_view wide = wide_encoding(**text); !wide.empty())
       return fail({"not_text",
-                   "the file is UTF-16 text, and is read as UTF-8",
+                   fmt::format("the file is {} text, and is read as UTF-8", wide),
                    {},
-                   {fmt::format("write it anew: `iconv -f UTF-16 -t UTF-8 {} > FILE`", printable(path))},
+                   {fmt::format("write it anew: `iconv -f {} -t UTF-8 {} > FILE`", wide, shell_quoted(path))},
                    whole});
     return *std::move(*text);
   }

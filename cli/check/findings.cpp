@@ -7,6 +7,7 @@
 #include "cli/check/check.hpp"
 #include "cli/check/limit_text.hpp"
 #include "cli/terminal/format.hpp"
+#include "presets/shell_quoted.hpp"
 
 namespace plan {
 namespace {
@@ -208,7 +209,7 @@ void explain_run(Finding& finding, const Plan& now, const MeasuredJob& measured)
       fmt::format("predicted {}{}", figure_text(row.unit, predicted),
                   predicted > 0 ? ": measured " + signed_percent(v.now.value / predicted - 1) : ""));
   finding.help.push_back(fmt::format("`plan diagnose --log {}` with the same job says what makes the difference",
-                                     measured.files.substr(0, measured.files.find(", "))));
+                                     shell_quoted(measured.files.substr(0, measured.files.find(", ")))));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "cli/request/flags/probe_options.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "cli/terminal/terminal.hpp"
+#include "presets/shell_quoted.hpp"
 
 namespace plan {
 namespace {
@@ -38,7 +39,7 @@ std::string answer(const Args& args, const Capture& capture, int width) {
     out += fmt::format("  {}{}\n", words, call.words.size() > kMost ? " ..." : "");
   }
   for (const std::string& note : capture.notes) out += fmt::format("note: {}\n", wrap(note, width, 6));
-  return out + fmt::format("read it with `plan estimate --from {}`\n", *args.output);
+  return out + fmt::format("read it with `plan estimate --from {}`\n", shell_quoted(*args.output));
 }
 
 }  // namespace

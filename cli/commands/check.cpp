@@ -14,6 +14,7 @@
 #include "cli/report/check/check.hpp"
 #include "cli/terminal/diagnostic.hpp"
 #include "formulas/keep_errors.hpp"
+#include "presets/shell_quoted.hpp"
 #include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
@@ -59,7 +60,7 @@ std::vector<BudgetFile> read_budgets(const Args& args, Errors& errors) {
       errors.push_back({"wrong_file",
                         fmt::format("`{}` is the log of a run, and no budget", yaml::printable(path)),
                         {},
-                        {fmt::format("write `plan check --budget budget.yaml --measured {}`", path)}});
+                        {fmt::format("write `plan check --budget budget.yaml --measured {}`", shell_quoted(path))}});
     else if (keep_errors(errors, budget))
       budgets.push_back(std::move(*budget));
   }

@@ -16,6 +16,7 @@
 #include "formulas/parameters.hpp"
 #include "presets/quantity.hpp"
 #include "presets/reader.hpp"
+#include "presets/shell_quoted.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 
@@ -159,7 +160,7 @@ Error unknown_kind(const Args& args) {
   Error error{"unknown_kind", fmt::format("nothing to show of kind `{}`", args.words[0]), {}, {}};
   for (const Kind& kind : kKinds)
     if (kind.show(args.words[0]))
-      error.help.push_back(fmt::format("write `plan show {} {}`", kind.name, args.words[0]));
+      error.help.push_back(fmt::format("write `plan show {} {}`", kind.name, shell_quoted(args.words[0])));
   if (!error.help.empty()) return error;
   for (const auto& [noun, place] : kKindsElsewhere)
     if (same_noun(folded(args.words[0]), noun)) {

@@ -133,19 +133,26 @@ TEST_CASE("hostile files are refused, not followed") {
   CHECK_FALSE(yaml_code("memory: \"\xff\"").empty());
 }
 
-TEST_CASE("a file in UTF-16 of either order is one mistake that names its mark, whatever it holds") {
+TEST_CASE("a file in UTF-16 or UTF-32 of either order is one mistake that names its mark, whatever it holds") {
   const plan::TemporaryFolder folder;
   for (const char* text : {"gpu: 1\n", "{\"model_type\": \"llama\"}", "id,model\n", "", "#!/bin/bash\ntorchrun"})
-    for (const bool little : {true, false}) {
-      std::string wide = little ? "\xff\xfe" : "\xfe\xff";
-      for (const char c : std::string(text)) wide += little ? std::string{c, '\0'} : std::string{'\0', c};
-      const plan::Result<std::string> read = yaml::read_text(folder.write("file", wide));
-      REQUIRE_FALSE(read.has_value());
-      REQUIRE(read.error().size() == 1);
-      CHECK(read.error().front().code == "not_text");
-      CHECK(read.error().front().help.front().find("iconv -f UTF-16") != std::string::npos);
-      CHECK(yaml::read_text(folder.write("file", text)).value() == text);
-    }
+    for (const bool little : {true, false})
+      for (const std::size_t size : {2, 4}) {
+        const auto wide = [&](const std::string& bytes) {  // of one character, its last byte first
+          const std::string zeros(size - bytes.size(), '\0');
+          return little ? bytes + zeros : zeros + std::string(bytes.rbegin(), bytes.rend());
+        };
+        std::string all = wide("\xff\xfe");
+        for (const char c : std::string(text)) all += wide(std::string(1, c));
+        const plan::Result<std::string> read = yaml::read_text(folder.write("a $(file)", all));
+        REQUIRE_FALSE(read.has_value());
+        REQUIRE(read.error().size() == 1);
+        CHECK(read.error().front().code == "not_text");
+        const std::string& help = read.error().front().help.front();
+        CHECK(help.find(size == 2 ? "iconv -f UTF-16 " : "iconv -f UTF-32 ") != std::string::npos);
+        CHECK(help.find("a $(file)' > FILE") != std::string::npos);
+        CHECK(yaml::read_text(folder.write("file", text)).value() == text);
+      }
 }
 
 TEST_CASE("a hundred mistakes are cut at twenty") {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/launch/job/launch_job.hpp"
+#include "presets/shell_quoted.hpp"
 
 namespace plan {
 
@@ -37,8 +38,6 @@ struct LaunchCommand {
 /// What of the options a tool that starts its own processes has no place for; `also` is a launcher that it takes.
 [[nodiscard]] Errors beyond_itself(std::string_view format, const EmitOptions& options, std::string_view also = "");
 
-/// `text` as one word of a POSIX shell.
-[[nodiscard]] std::string shell_quoted(std::string_view text);
 /// `text` in double quotes as YAML, TOML, JSON and Python read it, whatever it holds.
 [[nodiscard]] std::string string_quoted(std::string_view text);
 /// What `string_quoted` was given; any other text as it is.
