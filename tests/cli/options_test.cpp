@@ -13,6 +13,7 @@
 #include "cli/request/words/choice_words.hpp"
 #include "contents.hpp"
 #include "presets/entries.hpp"
+#include "presets/shell_quoted.hpp"
 #include "temporary_folder.hpp"
 
 using namespace plan;
@@ -235,5 +236,46 @@ TEST_CASE("GPUs that stand without their flag are answered with a flag that take
       CHECK(help_of(words) == "a GPU is named with a flag: `--gpu " + entry.name + "`");
     }
   CHECK(help_of({"compare", "tp2", "tp4", "tp8", "--model", "8b"}).find("leave `tp8` out") != std::string::npos);
-  CHECK(help_of({"list", "models", "qwen"}).find("`plan list models | grep -i qwen`") != std::string::npos);
+  CHECK(help_of({"list", "models", "qwen"}).find("`plan list models | grep -iF qwen`") != std::string::npos);
+}
+
+namespace {
+std::string all_help(const std::vector<std::string>& words) {
+  const Result<Args> args = parse_arguments(words);
+  std::string out;
+  if (!args)
+    for (const Error& error : args.error())
+      for (const std::string& help : error.help) out += help + "\n";
+  return out;
+}
+}  // namespace
+
+TEST_CASE("words that are proposed for pasting are one word of a shell each, whatever they hold") {
+  for (const std::string name : {"llama 3", "a;b", "$(rm -rf x)", "it's", "a`b", "x>y", "*"}) {
+    CAPTURE(name);
+    CHECK(all_help({"list", "models", name}).find("| grep -iF " + shell_quoted(name) + "`") != std::string::npos);
+    const std::string log = "ok " + std::to_string(name.size()) + name + ".log";
+    std::ofstream(log) << "no step\n";
+    CHECK(all_help({"diagnose", log}).find("write `--log " + shell_quoted(log) + "`") != std::string::npos);
+    std::filesystem::remove(log);
+  }
+  CHECK(all_help({"list", "models", "zzz"}).find("some of its names") == std::string::npos);
+}
+
+TEST_CASE("names with blanks are put together where they are known, and a third word of a comparison finds its flag") {
+  const std::pair<std::vector<std::string>, const char*> rows[] = {
+      {{"--model", "8b", "--cluster", "dgx", "h100", "--gpus", "8"}, "write `--cluster 'dgx h100'`"},
+      {{"--model", "llama", "3", "8b", "--gpus", "8"}, "write `--model 'llama 3 8b'`"},
+      {{"compare", "tp8", "tp4", "--model", "llama", "3", "8b"}, "write `--model 'llama 3 8b'`"},
+      {{"compare", "tp8", "tp4", "64", "--model", "8b"}, "write `--gpus 64`"},
+      {{"compare", "tp8", "tp4", "8b", "--gpus", "64"}, "`--model 8b`"},
+      {{"compare", "tp8", "tp4", "h100", "--model", "8b"}, "`--gpu h100`"},
+      {{"compare", "tp8", "tp4", "tp2", "--model", "8b"}, "leave `tp2` out"},
+      {{"compare", "tp8", "pp2", "tp4", "pp2", "--model", "8b"}, "write `plan compare tp8,pp2 tp4,pp2`"}};
+  for (const auto& row : rows) {
+    const std::string help = all_help(row.first);
+    CAPTURE(help);
+    CHECK(help.find(row.second) != std::string::npos);
+    CHECK(parse_arguments(row.first).error().size() == 1);
+  }
 }

@@ -11,10 +11,12 @@
 #include "cli/request/table/command_table.hpp"
 #include "cli/request/table/option_table.hpp"
 #include "cli/request/words/layout_flag.hpp"
+#include "cli/request/words/layout_items.hpp"
 #include "cli/request/words/layout_spacing.hpp"
 #include "cli/request/words/pool_words.hpp"
 #include "cli/terminal/words.hpp"
 #include "presets/quantity.hpp"
+#include "presets/shell_quoted.hpp"
 #include "presets/store.hpp"
 #include "presets/suggest.hpp"
 
@@ -51,7 +53,7 @@ Words meaning_of_file(const std::string& word, const Command& command) {
       std::any_of(std::begin(kLogs), std::end(kLogs), [&](std::string_view end) { return word.ends_with(end); });
   const Option* option = find_option(model ? "--model" : log ? "--log" : "--from");
   if ((option->verbs & command.bit) == 0) return {};
-  return {fmt::format("write `{} {}`", option->flag, word)};
+  return {fmt::format("write `{} {}`", option->flag, shell_quoted(word))};
 }
 
 /// What people call a command, or what none is needed for, and what to write.
@@ -92,13 +94,62 @@ bool looks_like_file(std::string_view word) {
                      [&](std::string_view ending) { return word.size() > ending.size() && word.ends_with(ending); });
 }
 
+/// Whether a command may take a flag that is not yet given.
+using Takes = std::function<bool(std::string_view)>;
+
 /// GPUs, a GPU or a cluster without their flag, by the names that are known: `16xh100`, `h100`. Empty for other words.
-Words meaning_of_hardware(const std::string& word, const std::function<bool(std::string_view)>& takes) {
+Words meaning_of_hardware(const std::string& word, const Takes& takes) {
   const StoreOptions store = StoreOptions::from_environment();
   if (takes("--gpus") && names_pools(word) && read_pools(word, store)) return {fmt::format("write `--gpus {}`", word)};
-  if (takes("--gpu") && load_gpu(word, store)) return {fmt::format("a GPU is named with a flag: `--gpu {}`", word)};
-  if (takes("--cluster") && load_cluster(word, store))
-    return {fmt::format("a cluster is named with a flag: `--cluster {}`", word)};
+  if (!takes("--gpu") || !takes("--cluster")) return {};  // a cluster has its GPU
+  const std::string name = shell_quoted(word);
+  if (load_gpu(word, store)) return {fmt::format("a GPU is named with a flag: `--gpu {}`", name)};
+  if (load_cluster(word, store)) return {fmt::format("a cluster is named with a flag: `--cluster {}`", name)};
+  return {};
+}
+
+/// Is it a name that the flag takes?
+bool names_preset(std::string_view flag, const std::string& name) {
+  const StoreOptions store = StoreOptions::from_environment();
+  return (flag == "--model" && load_model(name, store)) || (flag == "--gpu" && load_gpu(name, store)) ||
+         (flag == "--cluster" && load_cluster(name, store));
+}
+
+/// `--model llama 3 8b`: the value of a flag with the words behind it up to this one or beyond, where they are a name
+/// that is known.
+Words name_with_blanks(const std::string& word, const Words& words) {
+  const auto at = std::find(words.begin(), words.end(), word);
+  auto first = at;
+  while (first != words.begin() && !is_flag(*(first - 1))) --first;
+  if (first == words.begin() || first == at) return {};
+  const std::string& flag = *(first - 1);
+  for (auto end = std::find_if(at, words.end(), is_flag); end > at; --end)
+    if (const std::string name = fmt::format("{}", fmt::join(first, end, " ")); names_preset(flag, name))
+      return {fmt::format("write `{} {}`: a value with a space needs quotes", flag, shell_quoted(name))};
+  return {};
+}
+
+/// `compare tp8 pp2 tp4 pp2`: two layouts with blanks between their axes. Empty where the words are no two layouts.
+Words compared_with_blanks(const Words& words) {
+  Words layouts, seen;
+  for (std::size_t i = 1; i < words.size() && !is_flag(words[i]); ++i) {
+    const std::string axis(axis_of_item(words[i]).key);
+    if (axis.empty() || layouts.size() > 2) return {};
+    if (layouts.empty() || std::find(seen.begin(), seen.end(), axis) != seen.end())
+      layouts.push_back(words[i]), seen.clear();
+    else
+      layouts.back() += "," + words[i];
+    seen.push_back(axis);
+  }
+  if (layouts.size() != 2 || !read_layout(layouts[0]) || !read_layout(layouts[1])) return {};
+  return {fmt::format("write `plan compare {} {}`: the axes of a layout stand between commas", layouts[0], layouts[1])};
+}
+
+/// What a third word of `plan compare` means that is no flag's value; empty where it may lack its flag.
+Words meaning_of_third(const std::string& word, const Words& words) {
+  if (Words layouts = compared_with_blanks(words); !layouts.empty()) return layouts;
+  if (word == "best" || read_layout(word) || looks_like_file(word))
+    return {fmt::format("two plans are compared at a time: leave `{}` out", word)};
   return {};
 }
 
@@ -114,12 +165,15 @@ Words meaning_of_word(const std::string& word, const Words& words, const Command
   };
   if (const std::size_t equals = word.find('='); equals != std::string::npos && equals + 1 < word.size())
     if (const std::string flag = "--" + word.substr(0, equals); find_option(flag) != nullptr && takes(flag))
-      return {fmt::format("write `{} {}`", flag, word.substr(equals + 1))};
+      return {fmt::format("write `{} {}`", flag, shell_quoted(word.substr(equals + 1)))};
   const std::size_t digits = word.find_first_not_of("0123456789");
   const bool number = digits != 0 && (digits == std::string::npos || word.substr(digits) == "k");
-  if (command.name == "compare") return {fmt::format("two plans are compared at a time: leave `{}` out", word)};
+  if (Words name = name_with_blanks(word, words); !name.empty()) return name;
+  if (command.name == "compare")
+    if (Words third = meaning_of_third(word, words); !third.empty()) return third;
   if (command.name == "list" && words.size() >= 2 && words[0] == "list" && word.find('/') == std::string::npos)
-    return {fmt::format("one list at a time; some of its names are `plan list {} | grep -i {}`", words[1], word)};
+    return {fmt::format("one list at a time: `plan list {} | grep -iF {}` looks for a word in it",
+                        shell_quoted(words[1]), shell_quoted(word))};
   if (number && takes("--gpus")) return {fmt::format("write `--gpus {}`", word)};
   if (takes("--layout"))
     for (const std::string& axes : {word, between_commas(word)})
@@ -129,15 +183,18 @@ Words meaning_of_word(const std::string& word, const Words& words, const Command
   if (at != words.end() && at - words.begin() >= 2 && !is_flag(*(at - 1))) {
     const Option* option = find_option(*(at - 2));
     if (option != nullptr && option->takes_value())
-      return {fmt::format("write `{} '{} {}'`: a value with a space needs quotes", option->flag, *(at - 1), word)};
+      return {fmt::format("write `{} {}`: a value with a space needs quotes", option->flag,
+                          shell_quoted(*(at - 1) + " " + word))};
   }
   if (looks_like_file(word)) {
-    if (takes("--log")) return {fmt::format("what a run printed is read by `--log {}`", word)};
-    return takes("--from") ? Words{fmt::format("no such file is here; launch files are read by `--from {}`", word)}
-                           : Words{};
+    if (takes("--log")) return {fmt::format("what a run printed is read by `--log {}`", shell_quoted(word))};
+    return takes("--from")
+               ? Words{fmt::format("no such file is here; launch files are read by `--from {}`", shell_quoted(word))}
+               : Words{};
   }
   const bool path = word.find_first_of("/.") == 0;
-  if (!number && !path && takes("--model")) return {fmt::format("a model is named with a flag: `--model {}`", word)};
+  if (!number && !path && takes("--model"))
+    return {fmt::format("a model is named with a flag: `--model {}`", shell_quoted(word))};
   return {};
 }
 
@@ -148,8 +205,6 @@ std::string number_before(const std::string& word, const Words& words) {
   const auto plain = without_separators(*(at - 1) + ' ' + word);
   return plain && plain->find(' ') == std::string::npos ? *plain : std::string();
 }
-
-}  // namespace
 
 Error unknown_word(const std::string& word, const Words& words, const Args& args) {
   const Command* command = find_command(args.verb);
@@ -177,6 +232,16 @@ Error unknown_word(const std::string& word, const Words& words, const Args& args
   return error;
 }
 
+}  // namespace
+
+void add_unknown_word(const std::string& word, const Words& words, const Args& args, Errors& errors) {
+  Error error = unknown_word(word, words, args);
+  const auto same = [&](const Error& other) {
+    return !other.help.empty() && other.help.front() == error.help.front() && error.help.front().starts_with("write `");
+  };
+  if (std::none_of(errors.begin(), errors.end(), same)) errors.push_back(std::move(error));
+}
+
 bool follows_stranger(const std::string& word, const Words& leftovers, const Words& words) {
   // The same word may be the value of a known flag, too: `--gpus 8 --ep 8`.
   const auto stranger = [&](std::size_t at) {
@@ -199,7 +264,7 @@ void judge_leftovers(const Words& leftovers, const Words& words, const Args& arg
                         {},
                         {fmt::format("write numbers without spaces: `{}`", number)}});
     else if (!behind_command && !follows_stranger(word, leftovers, words))
-      errors.push_back(unknown_word(word, words, args));
+      add_unknown_word(word, words, args, errors);
     // What is behind a command by another name is that command's own.
     behind_command = behind_command || (args.verb.empty() && !meaning_of_command(word).empty());
   }

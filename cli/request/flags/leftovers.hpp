@@ -9,9 +9,9 @@
 
 namespace plan {
 
-/// What is wrong with a word in the command line without a flag, and what its neighbours say was meant.
-/// `words`: the whole line; `args`: what was read of it.
-[[nodiscard]] Error unknown_word(const std::string& word, const std::vector<std::string>& words, const Args& args);
+/// Adds that a word has no meaning where it is, with the smallest change that gives it one. Words of one value with
+/// blanks, which one change puts right, are one mistake.
+void add_unknown_word(const std::string& word, const std::vector<std::string>& words, const Args& args, Errors& errors);
 
 /// Whether a word comes after a flag that nobody knows, whose value it was meant to be.
 [[nodiscard]] bool follows_stranger(const std::string& word, const std::vector<std::string>& leftovers,

@@ -213,7 +213,7 @@ Result<Args> parse_arguments(const std::vector<std::string>& typed) {
     return fail(std::move(errors));
   }
   for (std::size_t i = static_cast<std::size_t>(command->most_words); i < args.words.size(); ++i)
-    if (!follows_stranger(args.words[i], leftovers, words)) errors.push_back(unknown_word(args.words[i], words, args));
+    if (!follows_stranger(args.words[i], leftovers, words)) add_unknown_word(args.words[i], words, args, errors);
   if (command->bit == kForCapture) args.words = command_behind_dashes;
   for (const Option& option : options()) {
     const bool given = option.on != nullptr ? args.*option.on : !slots[option.flag].empty();
