@@ -19,12 +19,12 @@ namespace {
 constexpr auto kWritten = word_list([] {
   return "-instruct -base -chat -hf -it -pt -thinking -unsloth -bf16 -2507 -instruct-v0.1 -instruct-v0.2 "
          "-instruct-v0.3 -v0.1 -v0.2 -v0.3 -instruct-2507 -mcore -thinking-2507 -sft -deduped -mlx -fp16 -f16 "
-         "-unquantized -preview -dpo";
+         "-unquantized -preview -dpo -qat";
 });
 constexpr auto kStored = word_list([] {
   return "-bnb-4bit -4bit -fp8 -gptq-int4 -awq -gptq -gguf -int4 -int8 -fp4 -nvfp4 -mxfp4 -nf4 -8bit -6bit -3bit "
          "-w4a16 -w8a8 -w8a16 -quantized.w4a16 -quantized.w8a8 -quantized.w8a16 -fp8-dynamic -fp8-block -gptq-int8 "
-         "-awq-int4 -exl2 -dwq -qat -q4_0 -q8_0 -q4_k_m -q5_k_m -q6_k -bnb-8bit -autoround";
+         "-awq-int4 -exl2 -dwq -q4_0 -q8_0 -q4_k_m -q5_k_m -q6_k -bnb-8bit -autoround";
 });
 constexpr auto kVariants = chained(kWritten, kStored);
 
@@ -142,6 +142,7 @@ std::vector<OtherName> other_names(std::string_view checkpoint) {
 
 std::string_view stored_format(std::string_view checkpoint) {
   const std::string word = lowered(std::string(checkpoint));
+  if (word.ends_with("-unquantized")) return {};  // behind the format that they were trained for
   std::string_view longest;
   for (const std::string_view stored : kStored)
     if (word.ends_with(stored) && stored.size() > longest.size()) longest = stored;

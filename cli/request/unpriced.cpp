@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "cli/request/draft.hpp"
 #include "formulas/names.hpp"
 #include "presets/model_names.hpp"
 #include "presets/quantity.hpp"
 #include "presets/store.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan {
 namespace {
@@ -71,16 +73,26 @@ void tell_slips(Draft& draft) {
       {"hardware_unlikely", fmt::format("{}: {}: is a digit or a unit wrong?", now.name, fmt::join(slips, ", "))});
 }
 
+/// Does a file that is named say that its weights are in no fewer bits, whatever its folder is called?
+bool says_plain_weights(const std::filesystem::path& path) {
+  std::error_code none;
+  const std::filesystem::path file = std::filesystem::is_directory(path, none) ? path / "config.json" : path;
+  if (!std::filesystem::is_regular_file(file, none)) return false;
+  const Result<std::string> text = yaml::read_text(file.string());
+  const auto says = [&](const char* key) { return text->find(key) != std::string::npos; };
+  return text && says("dtype\"") && !says("\"quantization_config\"");
+}
+
 }  // namespace
 
 void tell_stored_format(Draft& draft) {
   const Word* word = draft.asked.find("model");
   const std::string_view format = word != nullptr ? stored_format(word->text) : "";
   const Training& training = draft.problem.training;
-  if (format.empty() || training.task == Task::Qlora) return;
+  if (format.empty() || training.task == Task::Qlora || says_plain_weights(word->text)) return;
   draft.problem.notes.push_back(
       {"weights_format",
-       fmt::format("`{}` names weights as they are stored: planned are those of {} in {}, as training holds them; "
+       fmt::format("`{}` names weights as they are stored: planned are those of {} as training in {} holds them; "
                    "`--task qlora` holds frozen ones of 4 bits",
                    format, draft.problem.model.name, name(training.precision))});
 }

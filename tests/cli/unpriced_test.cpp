@@ -2,6 +2,8 @@
 // said to be published.
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
@@ -149,8 +151,26 @@ TEST_CASE("a model's name that says how its weights are stored is answered with 
       CHECK(told(name, "pretrain").find("`" + lowered(stored) + "`") != std::string::npos);
       CHECK_FALSE(told(name, "lora").empty());
       CHECK(told(name, "qlora").empty());
+      CHECK(told(name + "-unquantized", "pretrain").empty());
     }
+    for (const char* plain : {"-it-qat", "-unquantized", "-it-qat-q4_0-unquantized"})
+      CHECK_MESSAGE(told(std::string(model) + plain, "pretrain").empty(), plain);
   }
+}
+
+TEST_CASE("a folder's name says nothing of weights whose format its config says") {
+  const TemporaryFolder folder;
+  const std::string shape = R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+      "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256)";
+  const std::string path = folder.write("config.json", shape + R"(, "torch_dtype": "bfloat16"})");
+  const std::filesystem::path named = std::filesystem::path(path).parent_path() / "exp-fp8";
+  std::filesystem::create_directory(named);
+  const auto notes = [&](const std::string& more) {
+    std::ofstream(named / "config.json") << shape << more;
+    return report_of({"estimate", "--model", named.string(), "--gpus", "8", "--layout", "zero3"})["notes"].dump();
+  };
+  CHECK(notes(R"(, "torch_dtype": "bfloat16"})").find("weights_format") == std::string::npos);
+  CHECK(notes("}").find("weights_format") != std::string::npos);
 }
 
 TEST_CASE("a switch that moves no figure is on the screen") {
