@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "cli/terminal/numbers.hpp"
@@ -58,9 +59,10 @@ Result<bool> read_share(std::string_view text, double& share) {
   const std::optional<double> value = parse_number(text);
   if (!value || *value <= 0 || *value > 1) {
     Error error{"bad_number", fmt::format("`--offload optimizer={}` wants a share above 0, up to 1", text), {}, {}};
-    // More than all of it, or with a sign behind it, is in percent.
+    // A whole number, or one with a sign behind it, is in percent; 1.5 is a slip of another kind.
     const std::optional<double> percent = parse_number(trim(text, " %"));
-    if (percent && *percent > 0 && *percent <= 100)
+    const bool whole = percent && std::trunc(*percent) == *percent;
+    if (percent && (whole || text.ends_with('%')) && *percent > 0 && *percent <= 100)
       error.help = {*percent < 100 ? fmt::format("write `--offload optimizer={:g}`", *percent / 100)
                                    : "write `--offload optimizer`: all of it"};
     else if (value == 0.0 || (percent && *percent == 0))

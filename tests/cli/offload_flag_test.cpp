@@ -130,3 +130,10 @@ TEST_CASE("the host helps where all that fits without it starves the GPUs and ta
 }
 
 }  // namespace plan
+
+TEST_CASE("a share a little above all of it is no percentage") {
+  for (const char* share : {"1.5", "1.01", "2.25"})
+    CHECK(plan::read_offload(std::string("optimizer=") + share).error()[0].help[0].find("=0.5`") != std::string::npos);
+  CHECK(plan::read_offload("optimizer=1.5%").error()[0].help[0] == "write `--offload optimizer=0.015`");
+  CHECK(plan::read_offload("optimizer=50").error()[0].help[0] == "write `--offload optimizer=0.5`");
+}
