@@ -92,7 +92,8 @@ Estimate as_measured(Estimate planned, const MeasuredJob& measured) {
 std::string measured_text(const MeasuredJob& measured) {
   if (!measured.step) return fmt::format("no finished step in {}", measured.files);
   const std::string none = measured.no_number > 0
-                               ? fmt::format(", {:.0f} lines whose loss or gradient is no number", measured.no_number)
+                               ? fmt::format(", {:.0f} {} whose loss or gradient is no number", measured.no_number,
+                                             measured.no_number == 1 ? "line" : "lines")
                                : std::string();
   return fmt::format("{} steps of {}, {} of warm-up left out{}", measured.step->used, measured.files,
                      measured.step->left_out, none);

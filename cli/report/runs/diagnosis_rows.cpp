@@ -35,7 +35,8 @@ std::string log_line(const MeasuredLog& log, const DiagnosisReport& report) {
     out += fmt::format(", {} steps, {} of warm-up left out, ± {:.1f} % from step to step, {} spikes", report.step->used,
                        report.step->left_out, 100 * report.step->spread, report.step->spikes);
   if (const Series* none = log.find(LogFigure::NotNumber); none != nullptr && none->sum() > 0)
-    out += fmt::format(", {:.0f} lines whose loss or gradient is no number", none->sum());
+    out += fmt::format(", {:.0f} {} whose loss or gradient is no number", none->sum(),
+                       none->sum() == 1 ? "line" : "lines");
   if (const auto skipped = log.skipped(); skipped && *skipped > 0)
     out += fmt::format(", {:.0f} steps skipped without an update", *skipped);
   return out;
