@@ -159,7 +159,8 @@ std::string clean_text(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
     const auto [code, size] = character_at(text, i);
-    if (size == 0 || (is_control(code) && code != '\n' && code != '\t'))
+    const bool control = (code < 0x20 && code != '\n' && code != '\t') || code == 0x7f;
+    if (size == 0 || control || code == 0xfffe || code == 0xffff)  // XML has no word for those
       out += "\xef\xbf\xbd";
     else
       out += text.substr(i, size);
