@@ -220,6 +220,17 @@ TEST_CASE("what changed between two probes is counted, and what did not is not l
   CHECK(profile_diff_text(before, HardwareProfile{}, Terminal{}) == "the two profiles measured nothing in common\n");
 }
 
+TEST_CASE("columns stay apart, however far a figure is from the one before") {
+  const HardwareProfile before = full_profile();
+  for (const double times : {0.001, 1.5, 300.0, 30'000.0}) {
+    HardwareProfile now = before;
+    now.hbm.copy.value *= times;
+    const std::string line = line_of(profile_diff_text(before, now, Terminal{}), "memory copy");
+    CAPTURE(line);
+    CHECK(has(line, fmt::format("B/s {:>4.0f} % ", 100 * times)));
+  }
+}
+
 TEST_CASE("a machine is named with its GPUs, its adapters that are up by their rate, and its processors") {
   Machine machine{.host = "n1"};
   machine.cores = 1, machine.numa_nodes = 1;

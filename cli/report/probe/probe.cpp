@@ -31,7 +31,7 @@ std::string value_text(double value, const std::string& unit) {
 
 std::string row(const FigureChange& c, const Terminal& terminal, std::string_view words) {
   const std::string spread = c.spread > 0 ? fmt::format("±{:>4.1f} %", 100 * c.spread) : "";
-  const std::string line = fmt::format("{:<28}{:>12}{:>13}{:>5.0f} % {:<7} ", c.what, value_text(c.now, c.unit),
+  const std::string line = fmt::format("{:<28}{:>12}{:>13} {:>4.0f} % {:<7} ", c.what, value_text(c.now, c.unit),
                                        value_text(c.before, c.unit), 100 * (1 + c.better), spread);
   return line + paint(terminal, style_of(c.better), words) + "\n";
 }
