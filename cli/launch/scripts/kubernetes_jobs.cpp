@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -44,28 +43,22 @@ void add_operators_variables(Lines& lines, const Pods& pods) {
 /// What of a manifest is one job: an object that starts pods, or a TrainJob with the runtime that it names.
 using Parts = std::vector<const ManifestDocument*>;
 
-std::string text_at(const Node& node, std::initializer_list<std::string_view> keys) {
-  const Node* at = &node;
-  for (const std::string_view key : keys) at = at == nullptr ? nullptr : value_of(*at, key);
-  return at == nullptr ? std::string() : at->text;
-}
-
 bool is_runtime(const ManifestDocument& document) {
-  return text_at(document.root, {"kind"}).ends_with("TrainingRuntime");
+  return text_below(document.root, {"kind"}).ends_with("TrainingRuntime");
 }
 
 std::vector<Parts> jobs_of(const std::vector<ManifestDocument>& documents) {
   std::vector<Parts> jobs;
   bool train_job = false;
   for (const ManifestDocument& document : documents) {
-    const std::string kind = text_at(document.root, {"kind"});
+    const std::string kind = text_below(document.root, {"kind"});
     if (!is_kubernetes(document.root) || is_runtime(document) || kind == "ConfigMap") continue;
     jobs.push_back({&document});
     if (kind != "TrainJob") continue;
     train_job = true;
     for (const ManifestDocument& other : documents)
       if (is_runtime(other) &&
-          text_at(other.root, {"metadata", "name"}) == text_at(document.root, {"spec", "runtimeRef", "name"}))
+          text_below(other.root, {"metadata", "name"}) == text_below(document.root, {"spec", "runtimeRef", "name"}))
         jobs.back().push_back(&other);
   }
   for (const ManifestDocument& document : documents)  // which starts nothing where no job names it
@@ -125,8 +118,9 @@ struct JobScript {
 Error several_jobs(const LaunchSource& source, const std::vector<JobScript>& jobs) {
   std::string all;
   for (std::size_t i = 0; i < std::min<std::size_t>(jobs.size(), 4); ++i)
-    all += fmt::format("{}{} `{}` (line {})", i == 0 ? "" : ", ", text_at(jobs[i].object->root, {"kind"}),
-                       yaml::printable(text_at(jobs[i].object->root, {"metadata", "name"})), jobs[i].object->root.line);
+    all +=
+        fmt::format("{}{} `{}` (line {})", i == 0 ? "" : ", ", text_below(jobs[i].object->root, {"kind"}),
+                    yaml::printable(text_below(jobs[i].object->root, {"metadata", "name"})), jobs[i].object->root.line);
   return {"several_jobs",
           fmt::format("{}: {} objects start a job each: {}", source.path, jobs.size(), all),
           {},

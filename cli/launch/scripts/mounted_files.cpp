@@ -29,11 +29,6 @@ void values_below(const Node& node, std::string_view key, std::vector<const Node
   for (const Node& item : node.items) values_below(item, key, found);
 }
 
-std::string text_of(const Node& map, std::string_view key) {
-  const Node* value = value_of(map, key);
-  return value == nullptr ? std::string() : value->text;
-}
-
 /// Files of one ConfigMap under their names: all, or those that a volume lists with names of its own.
 void add_files(const ManifestDocument& map, const Node* listed, std::vector<Mounted>& files) {
   const Node* data = value_of(map.root, "data");
@@ -43,11 +38,11 @@ void add_files(const ManifestDocument& map, const Node* listed, std::vector<Moun
     if (listed == nullptr) files.push_back({key.text, text.text, key.line});
     if (listed == nullptr) continue;
     for (const Node& item : listed->items)
-      if (text_of(item, "key") == key.text) files.push_back({text_of(item, "path"), text.text, key.line});
+      if (text_below(item, {"key"}) == key.text) files.push_back({text_below(item, {"path"}), text.text, key.line});
   }
 }
 
-bool is_config_map(const ManifestDocument& document) { return text_of(document.root, "kind") == "ConfigMap"; }
+bool is_config_map(const ManifestDocument& document) { return text_below(document.root, {"kind"}) == "ConfigMap"; }
 
 /// Files of a volume, of the ConfigMaps that it names or that its sources name; whether it names any.
 bool add_volume(const Node& volume, std::span<const ManifestDocument> all, std::vector<Mounted>& files) {
@@ -55,8 +50,8 @@ bool add_volume(const Node& volume, std::span<const ManifestDocument> all, std::
   values_below(volume, "configMap", named);
   for (const Node* one : named)
     for (const ManifestDocument& document : all) {
-      const Node* metadata = value_of(document.root, "metadata");
-      if (is_config_map(document) && metadata != nullptr && text_of(*metadata, "name") == text_of(*one, "name"))
+      if (is_config_map(document) && below(&document.root, {"metadata"}) != nullptr &&
+          text_below(document.root, {"metadata", "name"}) == text_below(*one, {"name"}))
         add_files(document, value_of(*one, "items"), files);
     }
   return !named.empty();
@@ -68,9 +63,9 @@ void place_files(const std::string& volume, const std::vector<Mounted>& inside,
   const std::size_t before = files.size();
   for (const Node* mounts : containers)
     for (const Node& mount : mounts->items) {
-      if (text_of(mount, "name") != volume) continue;
-      std::string at = text_of(mount, "mountPath");
-      const std::string part = text_of(mount, "subPath");
+      if (text_below(mount, {"name"}) != volume) continue;
+      std::string at = text_below(mount, {"mountPath"});
+      const std::string part = text_below(mount, {"subPath"});
       while (at.ends_with('/')) at.pop_back();
       for (const Mounted& file : inside)
         if (part.empty() || part == file.path)
@@ -91,7 +86,7 @@ std::vector<Mounted> files_of(std::span<const ManifestDocument> all, const std::
     for (const Node& volume : list->items) {
       std::vector<Mounted> inside;
       named |= add_volume(volume, all, inside);
-      place_files(text_of(volume, "name"), inside, mounts, files);
+      place_files(text_below(volume, {"name"}), inside, mounts, files);
     }
   if (!named)
     for (const ManifestDocument& document : all)

@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <utility>
 
 #include "cli/shell/statements.hpp"
@@ -125,11 +124,6 @@ Stated of_trainer(Pods& pods, const Node* trainer, const Node* policy, std::stri
   return found;
 }
 
-const Node* below(const Node* node, std::initializer_list<std::string_view> keys) {
-  for (const std::string_view key : keys) node = node == nullptr ? nullptr : value_of(*node, key);
-  return node;
-}
-
 /// Kubeflow Trainer's job: as many nodes as `trainer:` or the runtime says, whose pods the runtime and
 /// `podTemplateOverrides:` describe once more.
 void add_train_job(Pods& pods, const Node& job, const Node* runtime) {
@@ -213,6 +207,16 @@ const Node* value_of(const Node& map, std::string_view key) {
   for (std::size_t i = 0; i + 1 < map.items.size(); i += 2)
     if (map.items[i].text == key) return &map.items[i + 1];
   return nullptr;
+}
+
+const Node* below(const Node* node, std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) node = node == nullptr ? nullptr : value_of(*node, key);
+  return node;
+}
+
+std::string text_below(const Node& node, std::initializer_list<std::string_view> keys) {
+  const Node* found = below(&node, keys);
+  return found == nullptr ? std::string() : found->text;
 }
 
 bool is_kubernetes(const Node& document) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,12 @@ namespace plan {
 
 /// The value of a key of a map; null where there is none.
 [[nodiscard]] const yaml::Node* value_of(const yaml::Node& map, std::string_view key);
+
+/// What stands under a key of what stands under another, from the outermost on; null where one is missing, or without
+/// `node`.
+[[nodiscard]] const yaml::Node* below(const yaml::Node* node, std::initializer_list<std::string_view> keys);
+/// Its text; empty where there is none.
+[[nodiscard]] std::string text_below(const yaml::Node& node, std::initializer_list<std::string_view> keys);
 
 /// A document of a manifest, or an object in one of kind List, on lines of the file.
 struct ManifestDocument {
