@@ -105,7 +105,6 @@ TEST_CASE("a GPU without a preset is neither taken for another nor answered with
                            "RTX PRO 6000 Max-Q",
                            "B100",
                            "b100-sxm",
-                           "L20",
                            "L2",
                            "L40G",
                            "A16",
