@@ -311,8 +311,8 @@ Result<BudgetFile> read_budget_text(std::string text, const std::string& path) {
     reader.error(*root.get("preset"), "wrong_preset", "`preset` begins a file that is no budget",
                  {"write `budget: 1`, and the limits under `limits`: plan-budget(5)"});
   if (version == nullptr && root.has("schema"))
-    reader.error(document->root, "wrong_preset", "the file is a report, and no budget",
-                 {"compare with it as `--baseline FILE`; a budget begins with `budget: 1`"});
+    reader.error(document->root, "wrong_preset", "`schema` begins a report, and a budget begins with `budget: 1`",
+                 {"compare with a report as `--baseline FILE`; in a budget write `budget: 1` instead"});
   if (document->root.kind != yaml::Kind::Map || (version == nullptr && (root.has("preset") || root.has("schema"))))
     return fail(reader.take());
   const bool without_value = version == nullptr && root.has("budget");  // which is said already

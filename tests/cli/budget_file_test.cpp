@@ -79,6 +79,8 @@ TEST_CASE("every mistake at once, in the order of lines") {
              "8: `since_baseline.mfu` needs a unit", "9: no file `budgets/nothing.sh`", "10: unknown `risk` `maybe`"});
   CHECK(mistakes(folder, "budget: 2\n") == List{"1: `budget` is the version of the format, 1"});
   CHECK(mistakes(folder, "model: 8b\n") == List{"1: `budget` is missing"});
+  CHECK(mistakes(folder, "schema: plan-budget/1\nmodel: 8b\n") ==
+        List{"1: `schema` begins a report, and a budget begins with `budget: 1`"});
   CHECK(mistakes(folder, "budget: 1\nlimits: {cost: at most 3 USD}\n") ==
         List{"2: `cost` needs the tokens of the whole run"});
   CHECK(mistakes(folder, "budget: 1\njobs:\n  - name: a\n  - name: a\n") == List{"4: two jobs are named `a`"});

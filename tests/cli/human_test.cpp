@@ -50,6 +50,17 @@ TEST_CASE("shares of a step's terms add up, however many are shown together as o
   }
 }
 
+TEST_CASE("what no draw won is not said to be impossible") {
+  Plan plan = sample::plan();
+  for (const double share : {0.0, 0.004, 0.01, 1.0}) {
+    CAPTURE(share);
+    plan.choice = Certainty{.degrees_share = share, .within_2_percent_share = share};
+    const std::string text = human_report(plan, {}, Terminal{});
+    CHECK_FALSE(has(text, " 0 %"));
+    CHECK(has(text, "how sure   under 1 % to be") == (share < 0.005));
+  }
+}
+
 TEST_CASE("what the report says") {
   const std::string text =
       human_report(sample::plan(), {.tokens = 15.6e12, .price_per_hour = 2}, Terminal{.unicode = true});

@@ -7,6 +7,7 @@
 #include "cli/launch/torchtitan/keys.hpp"
 #include "cli/launch/torchtitan/torchtitan.hpp"
 #include "formulas/names.hpp"
+#include "presets/shell_quoted.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -125,7 +126,7 @@ Error pick_one(const LaunchSource& source, const std::vector<Function>& function
   return {"several_recipes",
           fmt::format("{} {}", source.path, problem),
           {fmt::format("they are {}", names)},
-          {fmt::format("name one: `--from {}:{}`", source.path, first)}};
+          {fmt::format("name one: `--from {}`", shell_quoted(source.path + ":" + first))}};
 }
 
 Result<Settings> recipe_settings(const LaunchSource& source) {

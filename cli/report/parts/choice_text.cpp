@@ -177,6 +177,11 @@ std::string starved_text(const Plan& plan) {
   return text;
 }
 
+/// A share of some hundreds of draws. None of them is no proof of never, so it is not written as 0 %.
+std::string chance_text(double share) {
+  return share < 0.005 ? std::string("under 1 %") : fmt::format("{:.0f} %", 100 * share);
+}
+
 }  // namespace
 
 bool is_shown_above(const Note& note) {
@@ -282,9 +287,9 @@ std::vector<Fact> choice_facts(const Plan& plan) {
     other("on paper", *plan.fastest_on_paper, "not run, " + plan.paper_lacks);
   if (plan.per_stage) facts.push_back({"per stage", per_stage_text(plan, *plan.per_stage)});
   if (plan.choice)
-    facts.push_back(
-        {"how sure", fmt::format("{:.0f} % to be within 2 % of the fastest; its tp cp pp ep win in {:.0f} %",
-                                 100 * plan.choice->within_2_percent_share, 100 * plan.choice->degrees_share)});
+    facts.push_back({"how sure", fmt::format("{} to be within 2 % of the fastest; its tp cp pp ep win in {}",
+                                             chance_text(plan.choice->within_2_percent_share),
+                                             chance_text(plan.choice->degrees_share))});
   return facts;
 }
 

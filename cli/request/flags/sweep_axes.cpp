@@ -13,6 +13,7 @@
 #include "formulas/keep_errors.hpp"
 #include "formulas/text.hpp"
 #include "presets/quantity.hpp"
+#include "presets/shell_quoted.hpp"
 
 namespace plan {
 namespace {
@@ -268,7 +269,7 @@ std::string swept_instead(std::string_view flag, const std::string& text) {
   const std::string meant = row->names || is_swept(*row, text) ? text : meant_values(text, false);
   if (meant.empty() || !is_swept(*row, meant)) return {};
   if (!row->names && !read_sweep_values(std::string(flag), meant, false)) return {};
-  return fmt::format("several values are swept: `plan sweep {} {}`", flag, meant);
+  return fmt::format("several values are swept: `plan sweep {} {}`", flag, shell_quoted(meant));
 }
 
 Errors swept_errors(std::string_view flag, const std::string& text, Errors found) {
