@@ -6,7 +6,7 @@ namespace plan {
 std::string shell_quoted(std::string_view text) {
   const bool plain = !text.empty() && text.find_first_not_of(
                                           "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                          "0123456789_-+=./:%@") == std::string_view::npos;
+                                          "0123456789_-+=./:%@,") == std::string_view::npos;
   if (plain) return std::string(text);
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
