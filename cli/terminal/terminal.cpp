@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 
+#include "cli/terminal/words.hpp"
 #include "presets/suggest.hpp"
 
 namespace plan {
@@ -97,13 +99,27 @@ int display_width(std::string_view text) {
   return columns;
 }
 
+namespace {
+
+/// Where the word at `begin` ends. A number and its unit are one: a line does not begin with `%`.
+std::size_t word_end(std::string_view text, std::size_t begin) {
+  const std::size_t end = std::min(text.find(' ', begin), text.size());
+  if (end == begin || end == text.size() || std::isdigit(static_cast<unsigned char>(text[end - 1])) == 0) return end;
+  const std::size_t next = std::min(text.find(' ', end + 1), text.size());
+  std::string_view unit = text.substr(end + 1, next - end - 1);
+  unit = unit.substr(0, unit.find_last_not_of(",.;:)") + 1);
+  return among_words("% s ms us GiB MiB KiB GB MB GB/s TFLOP/s k M B T", unit) ? next : end;
+}
+
+}  // namespace
+
 std::string wrap(std::string_view text, int width, int indent, int first) {
   std::string out;
   int column = first < 0 ? indent : first;
   bool fresh = true;
   std::size_t i = 0;
   while (i < text.size()) {
-    const std::size_t end = std::min(text.find(' ', i), text.size());
+    const std::size_t end = word_end(text, i);
     const std::string_view word = text.substr(i, end - i);
     const int columns = display_width(word);
     if (!fresh && columns > 0 && column + 1 + columns > width) {

@@ -41,7 +41,8 @@ struct Terminal {
 /// Columns that `text` takes: escapes none, a UTF-8 character one.
 [[nodiscard]] int display_width(std::string_view text);
 
-/// `text` broken at spaces to `width` columns; lines after the first start with `indent` spaces.
+/// `text` broken at spaces to `width` columns, but not between a number and its unit; lines after the first start with
+/// `indent` spaces.
 [[nodiscard]] std::string wrap(std::string_view text, int width, int indent, int first = -1);
 
 /// The same for a list: items joined by commas, broken only between items.

@@ -46,6 +46,8 @@ TEST_CASE("wrapped text stays inside the width") {
   const std::string text = wrap("one two three four five six", 10, 2);
   CHECK(text == "one two\n  three\n  four\n  five six");
   CHECK(wrap("", 10, 2).empty());
+  CHECK(wrap("slower by 0.3 %, or 14 GiB more.", 14, 0) == "slower by\n0.3 %, or\n14 GiB more.");
+  CHECK(wrap("its word 8 reads", 10, 0) == "its word 8\nreads");
   CHECK(wrap("unbreakable-longer-than-width", 10, 2) == "unbreakable-longer-than-width");
 }
 
