@@ -56,9 +56,7 @@ int stride_of(std::string_view members) {
 std::optional<HostWork> host_work(std::string_view name) {
   for (const std::string_view call : {"cudaMalloc", "cudaFree", "hipMalloc", "hipFree"})
     if (name == call) return HostWork::Memory;
-  for (const std::string_view words : {"enumerate(DataLoader)", "batch-generator", "get_batch", "dataloader"})
-    if (name.starts_with(words)) return HostWork::Data;
-  return std::nullopt;
+  return waits_for_batch(name) ? std::optional(HostWork::Data) : std::nullopt;
 }
 
 /// What an operator of PyTorch does, by its name.

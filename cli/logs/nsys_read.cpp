@@ -149,8 +149,7 @@ class Export {
       const std::string_view text = column(rows.get(), 2);
       const double start = sqlite3_column_double(rows.get(), 0) * kNano,
                    end = sqlite3_column_double(rows.get(), 1) * kNano;
-      const bool data = text.starts_with("batch-generator") || text.starts_with("get_batch") ||
-                        text.starts_with("dataloader") || text.starts_with("enumerate(DataLoader)");
+      const bool data = waits_for_batch(text);
       if (!data && !text.starts_with("iteration") && !text.starts_with("step") && !text.starts_with("ProfilerStep#"))
         continue;
       of_process(sqlite3_column_int64(rows.get(), 3), [&](Trace& trace) {

@@ -151,6 +151,12 @@ KernelSign sign_of(std::string_view kernel, KernelFamily family) {
   return KernelSign::None;
 }
 
+bool waits_for_batch(std::string_view name) {
+  constexpr std::string_view kBegin[] = {"enumerate(DataLoader)", "batch-generator", "get_batch", "dataloader"};
+  return std::any_of(std::begin(kBegin), std::end(kBegin),
+                     [&](std::string_view word) { return name.starts_with(word); });
+}
+
 int group_index(Trace& trace, std::string_view kernel, TraceGroup group) {
   constexpr std::size_t kMostGroups = 4096;
   for (const char* op : {"AllReduce", "AllGather", "ReduceScatter", "SendRecv", "AllToAll", "Broadcast", "Reduce"})

@@ -60,6 +60,9 @@ struct HostCall {
   HostWork work = HostWork::Memory;
 };
 
+/// Does a mark of this name span the wait for a batch, in the words of PyTorch's loader or of Megatron-LM?
+[[nodiscard]] bool waits_for_batch(std::string_view name);
+
 /// What one rank's GPU did, from a profiler.
 struct Trace {
   std::string file{};
