@@ -84,6 +84,20 @@ constexpr LogKey kLlamaFactoryFile[] = {{"\"throughput\":", LogFigure::TokensPer
 constexpr LogKey kTorchtune[] = {{"tokens_per_second_per_gpu:", LogFigure::TokensPerSecondGpu},
                                  {"peak_memory_alloc:", LogFigure::Allocated, kGiB},
                                  {"peak_memory_reserved:", LogFigure::Reserved, kGiB}};
+// OLMo-core/train/callbacks: speed_monitor.py and gpu_memory_monitor.py, one figure a line under the step's.
+constexpr LogKey kOlmoCore[] = {{"throughput/device/TPS=", LogFigure::TokensPerSecondGpu}};
+constexpr LogKey kOlmoCoreMemory[] = {{"gpu_memory/GPU reserved mem (GiB)=", LogFigure::Reserved, kGiB}};
+// OLMo/olmo/train.py: SpeedMonitor.check() and peak_gpu_memory() of olmo/torch_util.py, whose MB are 10^6 bytes.
+constexpr LogKey kOlmo[] = {{"throughput/device/tokens_per_second=", LogFigure::TokensPerSecondGpu}};
+constexpr LogKey kOlmoMemory[] = {{"System/Peak GPU Memory (MB)=", LogFigure::Allocated, 1e6}};
+// composer/callbacks/speed_monitor.py and memory_monitor.py, which LLM Foundry runs; gigabytes are 10^9 bytes.
+constexpr LogKey kComposerTokens[] = {{"throughput/device/tokens_per_sec:", LogFigure::TokensPerSecondGpu}};
+constexpr LogKey kComposerSamples[] = {{"Train throughput/samples_per_sec:", LogFigure::SamplesPerSecond}};
+constexpr LogKey kComposerAllocated[] = {{"memory/peak_allocated_mem:", LogFigure::Allocated, 1e9}};
+constexpr LogKey kComposerReserved[] = {{"memory/peak_reserved_mem:", LogFigure::Reserved, 1e9}};
+// internlm/train/pipeline.py: record_current_batch_training_metrics(), of all ranks the one that logs.
+constexpr LogKey kInternEvo[] = {{"tgs (tokens/gpu/second)=", LogFigure::TokensPerSecondGpu},
+                                 {"tflops=", LogFigure::TflopsPerGpu}};
 
 constexpr LogLine kLines[] = {
     {"Megatron-DeepSpeed", "| TFLOPs:", kMegatronDeepSpeed},
@@ -91,13 +105,13 @@ constexpr LogLine kLines[] = {
     {"Megatron-LM", "mem-max-allocated-gigabytes:", kMemoryGigabytes, false},
     {"Megatron-LM", "max allocated:", kMegatronMemory, false},
     {"Megatron-Bridge", "Step Time :", kBridge},
-    {"torchtitan", "tps:", kTorchtitan, true, "validate"},
-    {"torchtitan", "wps:", kTorchtitan, true, "validate"},
+    {"torchtitan", "tps:", kTorchtitan, true, "validate", "step:"},
+    {"torchtitan", "wps:", kTorchtitan, true, "validate", "step:"},
     {"DeepSpeed", "CurrSamplesPerSec=", kDeepSpeed},
     {"DeepSpeed", "iter time (s):", kDeepSpeedPipe},
     {"DeepSpeed", ", skipped=", kDeepSpeedSkipped, false},
     {"DeepSpeed", "Max_MA", kDeepSpeedMemory, false},
-    {"MaxText", "completed step:", kMaxText, true, "Rampup"},
+    {"MaxText", "completed step:", kMaxText, true, "Rampup", "completed step:"},
     {"NeMo", "train_step_timing in s", kNemo},
     {"verl", "timing_s/update_actor:", kVerlLog},
     {"nanotron", "time_per_iteration_ms:", kNanotron},
@@ -106,6 +120,15 @@ constexpr LogLine kLines[] = {
     {"LLaMA-Factory", "'throughput':", kLlamaFactoryLog},
     {"LLaMA-Factory", "\"current_steps\":", kLlamaFactoryFile},
     {"Trainer", "train_samples_per_second", kTrainer},
+    {"OLMo-core", "throughput/device/TPS=", kOlmoCore},
+    {"OLMo-core", "gpu_memory/GPU reserved mem (GiB)=", kOlmoCoreMemory, false},
+    {"OLMo", "throughput/device/tokens_per_second=", kOlmo},
+    {"OLMo", "System/Peak GPU Memory (MB)=", kOlmoMemory, false},
+    {"Composer", "throughput/device/tokens_per_sec:", kComposerTokens},
+    {"Composer", "Train throughput/samples_per_sec:", kComposerSamples},
+    {"Composer", "memory/peak_allocated_mem:", kComposerAllocated, false},
+    {"Composer", "memory/peak_reserved_mem:", kComposerReserved, false},
+    {"InternEvo", "tgs (tokens/gpu/second)=", kInternEvo},
 };
 
 // Megatron-LM: the last lines of pretrain(); Hugging Face's Trainer; torchtitan; Lightning; nanotron and MaxText end

@@ -19,8 +19,9 @@ struct LogLine {
   std::string_view dialect;
   std::string_view anchor;
   std::span<const LogKey> keys;
-  bool is_step = true;        ///< false: printed beside steps, so it does not name the framework by itself
-  std::string_view unless{};  ///< a line that holds this is of another kind: evaluation, growing batches
+  bool is_step = true;         ///< false: printed beside steps, so it does not name the framework by itself
+  std::string_view unless{};   ///< a line that holds this is of another kind: evaluation, growing batches
+  std::string_view counter{};  ///< the text before the step's number, where every rank may print the step
 };
 
 /// Words with which a framework says that training is over.

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <istream>
@@ -17,9 +16,9 @@
 #include <utility>
 
 #include "cli/logs/log_keys.hpp"
+#include "cli/logs/log_numbers.hpp"
 #include "cli/logs/no_number.hpp"
 #include "formulas/text.hpp"
-#include "formulas/units.hpp"
 #include "hwprobe/fits/fit.hpp"
 
 namespace plan {
@@ -39,113 +38,6 @@ std::string without_colours(std::string_view line) {
     ++i;
   }
   return out;
-}
-
-/// The number at the start of `text`, spaces before it passed over: "1,234.5", "1.2K", "45.67GiB", "1E-3".
-std::optional<double> number_at(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t' || text.front() == '=')) text.remove_prefix(1);
-  std::string digits;
-  std::size_t i = 0;
-  for (; i < text.size() && digits.size() < 40; ++i) {
-    const char c = text[i];
-    const bool exponent =
-        (c == 'e' || c == 'E') && !digits.empty() && i + 1 < text.size() &&
-        (std::isdigit(static_cast<unsigned char>(text[i + 1])) || text[i + 1] == '-' || text[i + 1] == '+');
-    const bool sign = (c == '-' || c == '+') && (digits.empty() || digits.back() == 'e' || digits.back() == 'E');
-    const bool grouping =
-        c == ',' && !digits.empty() && i + 3 < text.size() && std::isdigit(static_cast<unsigned char>(text[i + 1])) &&
-        std::isdigit(static_cast<unsigned char>(text[i + 2])) && std::isdigit(static_cast<unsigned char>(text[i + 3]));
-    if (grouping) continue;
-    if (!std::isdigit(static_cast<unsigned char>(c)) && c != '.' && !exponent && !sign) break;
-    if (c != '+') digits += c;
-  }
-  double value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end == digits.data() || !std::isfinite(value)) return std::nullopt;
-  const char letter = i < text.size() ? text[i] : ' ';
-  const char next = i + 1 < text.size() ? text[i + 1] : ' ';
-  if (!std::isalpha(static_cast<unsigned char>(next))) {  // "1.2K", not "1.2KiB", whose unit the key tells
-    if (letter == 'K') return value * 1e3;
-    if (letter == 'M') return value * 1e6;
-    if (letter == 'G') return value * 1e9;
-    if (letter == 'T') return value * 1e12;
-  }
-  return value;
-}
-
-/// The number right behind `key`. A key counts where a word begins.
-std::optional<double> number_after(std::string_view line, std::string_view key) {
-  for (std::size_t at = line.find(key); at != std::string_view::npos; at = line.find(key, at + 1)) {
-    const char before = at == 0 ? ' ' : line[at - 1];
-    const bool begins = !std::isalnum(static_cast<unsigned char>(before)) && before != '_';
-    if (begins)
-      if (const auto value = number_at(line.substr(at + key.size()))) return value;
-  }
-  return std::nullopt;
-}
-
-/// A progress bar of tqdm: " 50%|#####     | 10/20 [00:50<00:50,  5.00s/it]".
-struct Bar {
-  std::int64_t steps = 0;  ///< of the whole bar
-  double seconds = 0;      ///< a step
-};
-
-/// The bar on a line, if it has no description: the Trainer's own has none, those of loading, tokenizing and saving do.
-/// What a launcher puts before a line holds a digit or ends in a bracket: "[rank0]:", "12:", "node7:".
-std::optional<Bar> bar_on(std::string_view line) {
-  const std::size_t percent = line.find("%|");
-  const std::size_t end = line.rfind(']');
-  if (percent == std::string_view::npos || end == std::string_view::npos || end < percent) return std::nullopt;
-  std::string_view before = line.substr(0, percent);
-  while (!before.empty() && (std::isdigit(static_cast<unsigned char>(before.back())) || before.back() == ' '))
-    before.remove_suffix(1);
-  if (before.ends_with(':')) {
-    const std::string_view word = before.substr(before.find_last_of(' ', before.size()) + 1);
-    if (word.find_first_of("0123456789])") == std::string_view::npos) return std::nullopt;
-    if (before.find("poch") != std::string_view::npos) return std::nullopt;  // Lightning's bars count micro-batches
-  } else if (!before.empty() && before.back() != ')' && before.back() != ']') {
-    return std::nullopt;
-  }
-  const std::string_view bar = line.substr(percent, end - percent);
-  const std::size_t slash = bar.rfind('/', bar.find(" ["));
-  const std::size_t comma = bar.rfind(',');
-  if (slash == std::string_view::npos || comma == std::string_view::npos) return std::nullopt;
-  const std::optional<double> steps = number_at(bar.substr(slash + 1)), rate = number_at(bar.substr(comma + 1));
-  if (!steps || !rate || !(*rate > 1e-9 && *rate < 1e9) || !(*steps >= 1 && *steps < 1e15)) return std::nullopt;
-  if (bar.ends_with("s/it")) return Bar{static_cast<std::int64_t>(*steps), *rate};
-  if (bar.ends_with("it/s")) return Bar{static_cast<std::int64_t>(*steps), 1 / *rate};
-  return std::nullopt;
-}
-
-/// "2.00 GiB", "512.00 MiB" behind `key`; 0 where it is not said.
-RealBytes bytes_after(std::string_view line, std::string_view key) {
-  const std::size_t at = line.find(key);
-  if (at == std::string_view::npos) return {};
-  const std::string_view rest = line.substr(at + key.size());
-  const std::optional<double> number = number_at(rest);
-  if (!number) return {};
-  const std::size_t unit = rest.find("iB");
-  if (unit == std::string_view::npos || unit == 0 || unit > 16) return {};
-  switch (rest[unit - 1]) {
-    case 'G': return RealBytes(*number * kGiB);
-    case 'M': return RealBytes(*number * kMiB);
-    case 'K': return RealBytes(*number * kKiB);
-    default: return {};
-  }
-}
-
-/// What is printed before `words`, which PyTorch puts behind a figure: "70.10 GiB is allocated by PyTorch".
-RealBytes bytes_before(std::string_view line, std::string_view words) {
-  const std::size_t at = line.find(words);
-  if (at == std::string_view::npos) return {};
-  std::size_t begin = at;
-  while (begin > 0 &&
-         (std::isdigit(static_cast<unsigned char>(line[begin - 1])) || line[begin - 1] == '.' ||
-          line[begin - 1] == ' ' || std::isalpha(static_cast<unsigned char>(line[begin - 1]))) &&
-         at - begin < 14)
-    --begin;
-  while (begin < at && !std::isdigit(static_cast<unsigned char>(line[begin]))) ++begin;
-  return bytes_after(line.substr(begin, at - begin), "");
 }
 
 }  // namespace
@@ -218,6 +110,23 @@ void LogReader::take_whole(std::string_view line) {
   take_step(line);
 }
 
+bool LogReader::is_counted(double step) {
+  constexpr std::size_t kRemembered = 16;  // ranks are no further apart
+  if (std::find(counted_.begin(), counted_.end(), step) != counted_.end()) return true;
+  if (counted_.size() == kRemembered) counted_.erase(counted_.begin());
+  counted_.push_back(step);
+  return false;
+}
+
+namespace {
+
+/// Of memory the largest counts, whichever rank prints it.
+bool is_memory(LogFigure figure) {
+  return figure == LogFigure::Allocated || figure == LogFigure::Reserved || figure == LogFigure::Device;
+}
+
+}  // namespace
+
 void LogReader::take_step(std::string_view line) {
   const double no_number = has_no_number(line) ? 1 : 0;
   bool counts_them = false;  // the line does itself
@@ -225,15 +134,18 @@ void LogReader::take_step(std::string_view line) {
     if (line.find(kind.anchor) == std::string_view::npos) continue;
     if (!kind.unless.empty() && line.find(kind.unless) != std::string_view::npos) return;
     bool found = false;
+    const std::optional<double> step = kind.counter.empty() ? std::nullopt : number_after(line, kind.counter);
+    const bool another_rank = step && is_counted(*step);
     for (const LogKey& key : kind.keys) {
       const std::optional<double> value = number_after(line, key.key);
       if (!value || *value < 0 || !std::isfinite(*value * key.scale)) continue;
+      if (another_rank && !is_memory(key.figure)) continue;
       const bool counted = key.figure == LogFigure::NotNumber;
       counts_them = counts_them || counted;
       log_.figures[key.figure].add(counted ? std::max(*value, no_number) : *value * key.scale);
       found = true;
     }
-    if (no_number > 0 && !counts_them) log_.figures[LogFigure::NotNumber].add(no_number);
+    if (no_number > 0 && !counts_them && !another_rank) log_.figures[LogFigure::NotNumber].add(no_number);
     if (found && kind.is_step && log_.dialect.empty()) log_.dialect = kind.dialect;
     return;
   }

@@ -25,6 +25,8 @@ class LogReader {
   void take_whole(std::string_view line);
   void take_pieces();
   void take_step(std::string_view line);
+  /// Has a line of this step been read? Where every rank prints, the first line of a step counts.
+  [[nodiscard]] bool is_counted(double step);
   void take_bar(std::string_view line);
   void take_nccl(std::string_view line);
   void take_out_of_memory(std::string_view line);
@@ -32,6 +34,7 @@ class LogReader {
   MeasuredLog log_{};
   std::string line_{};                     ///< that has begun
   std::vector<std::string> pieces_{};      ///< lines that may be one, wrapped by a terminal
+  std::vector<double> counted_{};          ///< the last steps, by number
   std::map<std::int64_t, Series> bars_{};  ///< seconds a step of progress bars, by their number of steps
   int p2p_ = 0, shared_memory_ = 0, sockets_ = 0, rdma_ = 0, staged_ = 0,
       disabled_ = 0;  ///< NCCL's channels by transport

@@ -2,8 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <iterator>
 
+#include "cli/logs/log_keys.hpp"
 #include "cli/logs/smi_read.hpp"
+#include "cli/request/table/option_table.hpp"
 #include "must_read.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -77,4 +80,17 @@ TEST_CASE("nvidia-smi's lines: throttling and one slow GPU") {
   CHECK(read_smi(path)->memory_used == RealBytes(70 * 1073741824.0));
   std::ofstream(path) << "a,b\n1,2\n";
   CHECK(!read_smi(path).has_value());
+}
+
+TEST_CASE("the manual and the help name every framework whose lines are read") {
+  std::ifstream in(PLAN_SOURCE_DIR "/man/plan-diagnose.1");
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  const Option* flag = find_option("--log");
+  REQUIRE(flag != nullptr);
+  for (const LogLine& kind : log_lines()) {
+    CAPTURE(kind.dialect);
+    if (kind.dialect == "Megatron-DeepSpeed") continue;  // one of "Megatron-LM and its forks"
+    CHECK(page.find(kind.dialect) != std::string::npos);
+    CHECK(flag->more.find(kind.dialect) != std::string_view::npos);
+  }
 }

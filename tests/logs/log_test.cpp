@@ -153,6 +153,58 @@ const Dialect kDialects[] = {
            i, 2.5, 2e-5, 4096 / s, 30.0, g);
      },
      LogFigure::TokensPerSecondGpu, 4096, true},
+    // Every rank prints the step, and only the fullest one its memory.
+    {"torchtitan",
+     [](int i, double s, double g) {
+       std::string ranks;
+       for (int rank = 0; rank < 8; ++rank)
+         ranks += fmt::format(
+             "[rank{}]:[titan] 2026-02-24 19:46:17,508 - root - INFO - step: {:2}  loss:  7.6  memory: {:.5g}GiB(40%)  "
+             "tps: {:d}  tflops: 314.7  mfu: 13.99%\n",
+             rank, i, rank == 5 ? g : g / 2, static_cast<int>(16384 / s * (rank == 0 ? 1 : 3)));
+       return ranks;
+     },
+     LogFigure::TokensPerSecondGpu, 16384, true},
+    {"OLMo",
+     [](int i, double s, double g) {
+       return fmt::format(
+           "2026-02-01 12:00:00.123\tnode:0\tolmo.train:950\tINFO\t[step={}/556000,epoch=0]\n    "
+           "train/CrossEntropyLoss="
+           "2.345\n    throughput/total_tokens=4,194,304\n    throughput/device/tokens_per_second={:.1f}\n    "
+           "System/Peak GPU Memory (MB)={:.1f}",
+           i, 16384 / s, g * 1073.741824);
+     },
+     LogFigure::TokensPerSecondGpu, 16384, true, LogFigure::Allocated},
+    {"OLMo-core",
+     [](int i, double s, double g) {
+       return fmt::format(
+           "node:0 INFO [step={}/100000,epoch=1]\n    gpu_memory/GPU reserved mem (%)=79.17\n    gpu_memory/GPU "
+           "reserved "
+           "mem (GiB)={:.4f}\n    throughput/device/BPS=3.9\n    throughput/device/TPS={},{:03}\n    "
+           "throughput/device/TPS (actual avg)=95,922",
+           i, g, static_cast<int>(1638400 / s) / 1000, static_cast<int>(1638400 / s) % 1000);
+     },
+     LogFigure::TokensPerSecondGpu, 1638400, true},
+    {"Composer",
+     [](int i, double s, double g) {
+       return fmt::format(
+           "[batch={}/4800]:\n\t Train time/batch: {}\n\t Train memory/peak_reserved_mem: {:.4f}\n\t Train "
+           "throughput/samples_per_sec: {:.4f}\n\t Train throughput/device/samples_per_sec: 1.0\n\t Train "
+           "throughput/device/tokens_per_sec: {:.4f}\n\t Train throughput/device/mfu: 0.45",
+           i, i - 1, g * 1.073741824, 256 / s, 16384 / s);
+     },
+     LogFigure::TokensPerSecondGpu, 16384, true},
+    {"Composer",  // of a model whose data loader does not count tokens
+     [](int, double s, double) { return fmt::format("\t Train throughput/samples_per_sec: {:.4f}", 256 / s); },
+     LogFigure::SamplesPerSecond, 256, false},
+    {"InternEvo",
+     [](int i, double s, double) {
+       return fmt::format(
+           "INFO train.py:210 in record_current_batch_training_metrics -- tflops=188.8 step={} loss=10.87 tgs "
+           "(tokens/gpu/second)={:.2f} tgs/last_tgs_1=1.0 tgs/tgs_all=2.0 lr=8e-07 fwd_bwd_time=3.9",
+           i, 16384 / s);
+     },
+     LogFigure::TokensPerSecondGpu, 16384, false},
     {"Trainer",  // with what is loaded before and evaluated between
      [](int i, double s, double) {
        return fmt::format(
