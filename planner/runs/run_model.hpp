@@ -3,7 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "planner/runs/run_problem.hpp"
+#include "formulas/result.hpp"
+#include "planner/runs/catalogue.hpp"
+#include "planner/runs/runs.hpp"
 
 namespace plan {
 

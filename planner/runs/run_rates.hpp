@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "planner/runs/run_problem.hpp"
+#include "planner/runs/catalogue.hpp"
 #include "planner/runs/runs.hpp"
 
 namespace plan {

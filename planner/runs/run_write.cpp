@@ -12,6 +12,7 @@
 #include "planner/problem/spelled_out.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/runs/run_axes.hpp"
+#include "planner/runs/run_problem.hpp"
 
 namespace plan {
 

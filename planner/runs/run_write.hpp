@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "planner/runs/run_problem.hpp"
+#include "formulas/result.hpp"
+#include "planner/runs/catalogue.hpp"
+#include "planner/runs/runs.hpp"
 
 namespace plan {
 

@@ -9,7 +9,6 @@
 #include <fmt/core.h>
 
 #include "formulas/text.hpp"
-#include "planner/runs/run_write.hpp"
 
 namespace plan {
 namespace {

@@ -8,6 +8,7 @@
 #include "planner/answer/layout_text.hpp"
 #include "planner/problem/spelled_out.hpp"
 #include "planner/rules/rules.hpp"
+#include "planner/runs/run_problem.hpp"
 #include "tests/oracle/random_layout.hpp"
 #include "tests/oracle/random_problem.hpp"
 
