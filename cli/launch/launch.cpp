@@ -265,7 +265,8 @@ void tell_of_other_gpus(const std::vector<LaunchSource>& files, const LaunchFact
   if (job.unused.size() == before) tell_of_other_count(facts, job);
   if (job.gpus != facts.gpus()) return;  // what the commands differ from is not what is counted
   for (const LaunchSource& source : files)
-    for (std::string other : {with_other_gpus(source, facts), with_other_pods(source, facts)})
+    for (std::string other :
+         {with_other_gpus(source, facts), with_other_pods(source, facts), standing_alone(source, facts)})
       if (!other.empty()) unused(job, "not_used", std::move(other));
 }
 

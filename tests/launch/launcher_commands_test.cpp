@@ -19,6 +19,10 @@ constexpr const char* kTrains =
     "run_clm.py --model_name_or_path meta-llama/Meta-Llama-3-8B --per_device_train_batch_size 2 --bf16 True "
     "--max_seq_length 2048 --deepspeed zero.json --output_dir out --learning_rate 1e-5 --num_train_epochs 1";
 
+constexpr const char* kWithoutFile =
+    "run_clm.py --model_name_or_path meta-llama/Meta-Llama-3-8B --per_device_train_batch_size 2 --bf16 True "
+    "--max_seq_length 2048";
+
 struct Folder : Files {
   Folder() { folder.write("zero.json", "{\"zero_optimization\": {\"stage\": 3}, \"bf16\": {\"enabled\": true}}"); }
 };
@@ -47,6 +51,50 @@ TEST_CASE("GPUs are those of the command that trains, whatever else a script sta
     REQUIRE(job);
     CHECK(job->gpus == nodes * each);
   }
+}
+
+TEST_CASE("what writes answers on GPUs of its own counts none of the training's, however much it has to say") {
+  const Folder files;
+  files.folder.write("two.yaml", "distributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 8\n");
+  const std::string trains = fmt::format("accelerate launch --config_file two.yaml {}\n", kTrains);
+  for (const int words : {0, 4, 40})
+    for (const char* program :
+         {"python generate.py", "python write.py", "python3 score.py", "accelerate launch rate.py"})
+      for (const std::string& script : {std::string("{0}{1}"), std::string("{0}{0}{1}"), std::string("{1}{0}")}) {
+        std::string other = fmt::format("CUDA_VISIBLE_DEVICES=0 {}", program);
+        for (int i = 0; i < words; ++i) other += fmt::format(" --word_{} {}", i, i);
+        const std::string text = fmt::format(fmt::runtime(script), other + " &\n", trains);
+        CAPTURE(text);
+        const Result<LaunchJob> job = files.read("run.sh", text);
+        REQUIRE(job);
+        CHECK(job->gpus == 8);
+      }
+  // Where nothing starts ranks, the one process trains, and a verb of a tool that trains nothing is no training.
+  CHECK(job_of("run.sh", fmt::format("CUDA_VISIBLE_DEVICES=3 python {}\n", kWithoutFile)).gpus == 1);
+  const std::string factory =
+      "CUDA_VISIBLE_DEVICES=0,1 llamafactory-cli train --model_name_or_path Qwen/Qwen2.5-7B --stage sft --cutoff_len "
+      "1024 --per_device_train_batch_size 1 --finetuning_type lora --bf16 true\n";
+  CHECK(job_of("run.sh", factory + "CUDA_VISIBLE_DEVICES=0 llamafactory-cli export --model_name_or_path x\n").gpus ==
+        2);
+}
+
+TEST_CASE("nodes that torchrun keeps alone are told, and its slips in front of any program") {
+  const std::string slurm = "#!/bin/bash\n#SBATCH --nodes=4\nsrun torchrun {}--nproc_per_node 8 {}\n";
+  const auto told = [&](const char* flags, const char* word) {
+    const LaunchJob job = job_of("run.sh", fmt::format(fmt::runtime(slurm), flags, kWithoutFile));
+    CHECK(job.gpus == 32);
+    return names(job.unused, word);
+  };
+  CHECK(told("--standalone ", "--standalone"));
+  CHECK_FALSE(told("", "--standalone"));
+  CHECK_FALSE(names(job_of("run.sh", fmt::format("torchrun --standalone --nproc_per_node 8 {}\n", kWithoutFile)).unused,
+                    "--standalone"));
+  CHECK(names(job_of("run.sh",
+                     fmt::format("torchrun --nnoeds 4 --nproc_per_node 8 --no-python bash run2.sh\ntorchrun --nnodes 1 "
+                                 "--nproc_per_node 8 {}\n",
+                                 kWithoutFile))
+                  .unused,
+              "--nnoeds"));
 }
 
 TEST_CASE("what follows a launcher leaves the one node on which it starts") {

@@ -250,4 +250,29 @@ TEST_CASE("replicas of a Beaker task that are not the command's nodes are named"
   CHECK(job_of("b.yaml", task(1, 8, "--nproc_per_node 8 ")).gpus == 8);
 }
 
+TEST_CASE("a job's master and workers are one training whoever reads their command, and pods that differ are told") {
+  const std::string trainer =
+      "train.py --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 2 --max_length 1024 --bf16";
+  const auto of = [&](const std::string& master, const std::string& worker, int gpus = 8) {
+    const std::string text = pytorch_job("3", "MASTER");
+    const std::size_t second = text.rfind("MASTER");
+    std::string both = std::string(text).replace(second, 6, worker);
+    both = replaced(both, "MASTER", master);
+    const std::size_t limit = both.rfind("gpu: 8");
+    return both.replace(limit, 6, fmt::format("gpu: {}", gpus));
+  };
+  const std::string start = "torchrun --nproc_per_node 8 ";
+  const LaunchJob job = job_of("job.yaml", of(start + trainer, start + trainer));
+  CHECK(job.gpus == 32);
+  CHECK(job.training->global_batch == 64);
+  CHECK(job_of("job.yaml", of("torchrun --nnodes 4 --node_rank 0 --nproc_per_node 8 " + trainer,
+                              "torchrun --nnodes 4 --node_rank 1 --nproc_per_node 8 " + trainer))
+            .gpus == 32);
+  for (const char* other : {"--per_device_train_batch_size 4", "--max_length 4096", "--fp16"}) {
+    CAPTURE(other);
+    CHECK(error_of("job.yaml", of(start + trainer, start + trainer + " " + other)) == "several_trainings");
+  }
+  CHECK(names(job_of("job.yaml", of(start + trainer, start + trainer, 4)).unused, "some of the 4 pods have 4 GPUs"));
+}
+
 }  // namespace plan

@@ -180,27 +180,40 @@ int items_in(std::string_view list) {
   return count;
 }
 
-/// `CUDA_VISIBLE_DEVICES=0,1,2,3` in front of a tool that starts a process for each, or of one process.
-void from_visible_devices(const Commands& commands, const std::string& file, LaunchFacts& facts) {
-  if (facts.gpus() > 0) return;
-  for (const ShellCommand* each_command : commands) {
-    const ShellCommand& command = *each_command;
-    const auto own = command.environment.find("CUDA_VISIBLE_DEVICES");
-    if (own == command.environment.end() || own->second.find('$') != std::string::npos) continue;
-    const int each = items_in(own->second);
-    if (each == 0) continue;
-    const bool one_process = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
-      return word.text == "swift" || word.text == "python" || word.text == "python3";
-    });
-    const bool starter = std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
-      return word.text == "llamafactory-cli" || word.text == "accelerate" || word.text == "axolotl" ||
-             (word.text == "deepspeed" && starts_on_one_node(command) == "deepspeed");
-    });
-    // One process beside the command that counts is a server or a judge, each on a GPU of its own.
-    if (!(starter || (one_process && each == 1 && each_command == commands.front()))) continue;
-    facts.nodes = 1, facts.gpus_per_node = each, facts.gpus_where = file, facts.one_node.clear();
-    return;
+/// GPUs that `CUDA_VISIBLE_DEVICES=0,1,2,3` shows a command; 0: it is not set, or a variable is.
+int shown_to(const ShellCommand& command) {
+  const auto own = command.environment.find("CUDA_VISIBLE_DEVICES");
+  return own == command.environment.end() || own->second.find('$') != std::string::npos ? 0 : items_in(own->second);
+}
+
+/// Whether a command trains with as many processes as GPUs are shown to it, or starts ranks in another way.
+bool trains_on_several(const ShellCommand& command) {
+  for (std::size_t i = 0; i < command.words.size(); ++i) {
+    const std::string_view program = base_name(command.words[i].text);
+    const bool trains = i + 1 == command.words.size() || command.words[i + 1].text == "train";
+    if (starts_ranks(program) || ((program == "llamafactory-cli" || program == "axolotl") && trains)) return true;
   }
+  return false;
+}
+
+/// `CUDA_VISIBLE_DEVICES=0,1,2,3` in front of a tool that starts a process for each, or of one process. What a script
+/// runs in one process beside such a tool writes answers, scores or serves, on GPUs that are not the training's.
+void from_visible_devices(const Commands& commands, const std::string& file, LaunchFacts& facts) {
+  if (facts.gpus() > 0 || commands.empty()) return;
+  int each = -1;
+  for (const ShellCommand* command : commands) {
+    if (!trains_on_several(*command)) continue;
+    const bool torchrun = starts_on_one_node(*command) == "torchrun";  // one process, whatever is shown
+    const int own = torchrun ? 0 : shown_to(*command);
+    if (each >= 0 && own != each) return;  // which of them is the training is not known
+    each = own;
+  }
+  const bool one_process =
+      std::any_of(commands.front()->words.begin(), commands.front()->words.end(),
+                  [](const auto& w) { return w.text == "swift" || w.text == "python" || w.text == "python3"; });
+  if (each < 0 && one_process && shown_to(*commands.front()) == 1) each = 1;
+  if (each < 1) return;
+  facts.nodes = 1, facts.gpus_per_node = each, facts.gpus_where = file, facts.one_node.clear();
 }
 
 bool states_gpus_of_a_node(const ShellCommand& command) {

@@ -48,6 +48,9 @@ void count_commands(const Script& script, const std::string& file, LaunchFacts& 
 /// empty: none.
 [[nodiscard]] std::string with_misspelt_flag(const LaunchSource& source);
 
+/// torchrun's `--standalone` on several nodes, each of which is then alone; empty: none.
+[[nodiscard]] std::string standing_alone(const LaunchSource& source, const LaunchFacts& facts);
+
 /// A `#` in a text that a variable or a here-document makes into words of a command that trains: the shell cuts no
 /// comment there; empty: none.
 [[nodiscard]] std::string with_comment_word(const LaunchSource& source);

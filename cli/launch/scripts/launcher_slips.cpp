@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,12 +45,21 @@ std::string_view launcher_in(std::string_view word) {
   return program.starts_with("torch.distributed.") ? std::string_view("torchrun") : program;
 }
 
+/// Where the words of a launcher end: behind the program, which `--no-python` says to be any command.
+std::size_t behind_launcher(const std::vector<ShellWord>& words) {
+  if (const std::optional<std::size_t> behind = behind_program(words)) return *behind;
+  const auto other = std::find_if(words.begin(), words.end(), [](const ShellWord& word) {
+    return word.text == "--no-python" || word.text == "--no_python";
+  });
+  return static_cast<std::size_t>(other == words.end() ? 0 : other - words.begin());
+}
+
 }  // namespace
 
 std::string with_misspelt_flag(const LaunchSource& source) {
   if (!is_shell(source)) return {};
   for (const ShellCommand& command : follow_script(source).commands) {
-    const std::size_t end = behind_program(command.words).value_or(0);
+    const std::size_t end = behind_launcher(command.words);
     const Starter* launcher = nullptr;
     for (std::size_t i = 0; i < end && !trains_nothing(command); ++i) {
       const ShellWord& word = command.words[i];
@@ -66,6 +76,18 @@ std::string with_misspelt_flag(const LaunchSource& source) {
                          word.line, launcher->program, yaml::printable(word.text.substr(0, word.text.find('='))),
                          nearest_name(flag, known));
     }
+  }
+  return {};
+}
+
+std::string standing_alone(const LaunchSource& source, const LaunchFacts& facts) {
+  if (!is_shell(source) || facts.nodes <= 1) return {};
+  for (const ShellCommand& command : follow_script(source).commands) {
+    const std::size_t end = behind_launcher(command.words);
+    for (std::size_t i = 0; i < end && !trains_nothing(command); ++i)
+      if (command.words[i].text == "--standalone")
+        return fmt::format("{}:{}: `--standalone` makes each node a job of its own: counted is one on {} nodes",
+                           source.path, command.words[i].line, facts.nodes);
   }
   return {};
 }

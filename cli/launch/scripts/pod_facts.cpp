@@ -42,6 +42,10 @@ std::string with_other_pods(const LaunchSource& source, const LaunchFacts& facts
   if (source.manifest.empty() || facts.nodes == 0 || facts.gpus_per_node == 0) return {};
   const Pods pods = pods_of(source.manifest, source.path);
   if (pods.count == 0 || !pods.unread.empty()) return {};
+  if (pods.gpus == 0 && pods.fewest > 0 && pods.fewest < facts.gpus_per_node)
+    return fmt::format("{}:{}: some of the {} pods have {} GPUs, on which {} processes stop: counted are {} of {} each",
+                       source.path, pods.line, pods.count, pods.fewest, facts.gpus_per_node, facts.nodes,
+                       facts.gpus_per_node);
   if (pods.count == facts.nodes && (pods.gpus == 0 || pods.gpus == facts.gpus_per_node)) return {};
   const auto several = [](int count, const char* what) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");

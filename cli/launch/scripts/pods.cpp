@@ -73,6 +73,7 @@ Stated gpus_below(const Node& node) {
 
 void add(Pods& pods, std::int64_t copies, int line, const Stated& gpus) {
   if (copies == 0) return;
+  pods.fewest = pods.count == 0 ? gpus.number : std::min(pods.fewest, gpus.number);
   pods.gpus = pods.count == 0 || pods.gpus == gpus.number ? gpus.number : 0;
   pods.count = static_cast<int>(std::min<std::int64_t>(pods.count + copies, shell::kMostCounted));
   pods.line = line > 0 ? line : gpus.line;

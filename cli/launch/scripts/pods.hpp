@@ -38,6 +38,7 @@ struct ManifestDocuments {
 struct Pods {
   int count = 0;                  ///< 0: none, or not stated in numbers
   int gpus = 0;                   ///< of each, by its limits; 0: not stated, or they differ
+  int fewest = 0;                 ///< the least that one has
   int ranks = 0;                  ///< processes of each, where the job states them itself (`nprocPerNode`)
   bool hand_to_torchrun = false;  ///< the operator tells torchrun of nodes and processes, in PET_* variables
   int line = 0;                   ///< where the last number of copies is, else the GPUs

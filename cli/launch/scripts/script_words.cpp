@@ -158,6 +158,21 @@ std::string differing_flags(const ShellCommand& a, const ShellCommand& b) {
   return out;
 }
 
+bool starts_the_same(const ShellCommand& a, const ShellCommand& b) {
+  if (a.words.size() != b.words.size()) return false;
+  for (std::size_t i = 0; i < a.words.size(); ++i) {
+    const std::string &one = a.words[i].text, &other = b.words[i].text;
+    if (one == other) continue;
+    const std::size_t equals = one.find('=');
+    const std::string& flag = equals != one.npos || i == 0 ? one : a.words[i - 1].text;
+    const std::string name = with_underscores(trim(std::string_view(flag).substr(0, flag.find('=')), "-"));
+    const bool same_flag = equals == one.npos || other.substr(0, other.find('=')) == one.substr(0, equals);
+    const bool rank = name == "node_rank" || name == "machine_rank" || name == "master_addr" || name == "master_port";
+    if (!flag.starts_with("--") || !same_flag || !rank) return false;
+  }
+  return true;
+}
+
 namespace {
 
 /// Whether a command has flags with values, as trainings have, and not one word that is spelt like a flag.

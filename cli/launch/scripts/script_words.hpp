@@ -18,6 +18,9 @@ namespace plan {
 /// The flags that weigh and have other values in two commands that a loop starts; empty: none.
 [[nodiscard]] std::string differing_flags(const ShellCommand& a, const ShellCommand& b);
 
+/// Whether two commands are the same but for which machine it is on: `--node_rank`, as a job's master and workers have.
+[[nodiscard]] bool starts_the_same(const ShellCommand& a, const ShellCommand& b);
+
 /// Tells what scripts keep from every reader: what was not followed before the last program that they start, and words
 /// of programs that run others which no file holds.
 void tell_of_scripts(std::span<const LaunchSource> files, LaunchJob& job);

@@ -273,7 +273,7 @@ void take_script(const LaunchSource& source, Settings& all, bool follow) {
   for (const ShellCommand& command : script.commands) {
     if (!trains(command)) continue;
     if (last != nullptr && differ.empty()) differ = differing_flags(*last, command);
-    if (last != nullptr && last->words.front().line != command.words.front().line)
+    if (last != nullptr && last->words.front().line != command.words.front().line && !starts_the_same(*last, command))
       all.errors().push_back({"several_trainings",
                               fmt::format("{}: lines {} and {} each start a training; which one is meant is not known",
                                           source.path, last->words.front().line, command.words.front().line),
