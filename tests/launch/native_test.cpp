@@ -375,6 +375,8 @@ TEST_CASE("LLaMA-Factory's second generation and DeepSpeed-Chat's flags") {
   CHECK(deep.training->seq == 512);
   CHECK(deep.training->global_batch == 4 * 2 * 8);
   CHECK(names(job_of("c.sh", replaced(chat, "--only_optimize_lora ", ""), on(8)).unused, "adapters beside"));
+  CHECK(job_of("c.sh", replaced(chat, "only_optimize_lora", "mark_only_lora_as_trainable"), on(8)).training->task ==
+        Task::Lora);
 }
 
 TEST_CASE("programs in Python are named by what they import") {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/launch/job/keys.hpp"
 #include "cli/launch/job/unread.hpp"
 #include "small_files.hpp"
 
@@ -140,6 +141,52 @@ TEST_CASE("an argument of the Trainer's with two letters in the other order is n
       const Result<LaunchJob> job = files.read("a.yaml", text, on(8));
       if (job) CHECK(names(job->unused, slip));
     }
+}
+
+TEST_CASE("a length that nothing reads is told where no other states the sequence, and experts always are") {
+  const std::string command =
+      "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-7B --bf16 "
+      "--per_device_train_batch_size 2 ";
+  for (const char* key : {"response_max_length", "prompt_max_length", "answer-max-len", "doc_length", "max_tokens"}) {
+    CAPTURE(key);
+    const std::string words = fmt::format("--{} 1792 ", key), name = with_underscores(key);
+    CHECK(names(job_of("run.sh", command + words).unused, name));
+    CHECK(job_of("run.sh", command + words + "--max_length 512").training->seq == 512);
+  }
+  for (const char* key : {"length_penalty", "group_by_length", "eval_max_length"})
+    CHECK_FALSE(names(job_of("run.sh", command + fmt::format("--{} 2 ", key)).unused, key));
+  for (const char* key : {"use_moe", "enable_deepspeed_moe", "moe"}) {
+    CHECK(names(job_of("run.sh", command + fmt::format("--max_length 512 --{} True", key)).unused, key));
+    CHECK_FALSE(names(job_of("run.sh", command + fmt::format("--max_length 512 --{} False", key)).unused, key));
+  }
+  CHECK_FALSE(names(job_of("run.sh", command + "--max_length 512 --lr 5e-6").unused, "`lr`"));
+}
+
+TEST_CASE("a program's own key for the optimizer is read, and a word that is none of its own is told") {
+  const std::string command =
+      "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-7B --bf16 "
+      "--per_device_train_batch_size 2 --max_length 512 ";
+  for (const char* key : {"optimizer", "optimizer_type", "optimizer-name"}) {
+    CAPTURE(key);
+    const auto of = [&](const char* word) { return job_of("run.sh", fmt::format("{}--{} {}", command, key, word)); };
+    CHECK(of("AdaFactor").training->optimizer == Optimizer::Adafactor);
+    CHECK(of("sgd").training->optimizer == Optimizer::Sgd);
+    CHECK(of("adamw").training->optimizer == Optimizer::Adam);
+    CHECK_FALSE(names(of("adamw").unused, "optimizer"));
+    CHECK(names(of("adam_mini").unused, "the optimizer `adam_mini`"));
+    CHECK(names(of("lion --optim adamw_torch").unused, "lion") == false);
+  }
+}
+
+TEST_CASE("a misspelt key of a tool's is not read by its sound") {
+  const std::string file =
+      "model_name_or_path: Qwen/Qwen2.5-7B\nstage: sft\ncutoff_len: 1024\nbf16: true\n"
+      "per_device_train_batch_size: 1\n";
+  const LaunchJob full = job_of("a.yaml", file + "finetuning_type: full\n", on(8));
+  CHECK(full.training->task == Task::FullFinetune);
+  const LaunchJob slip = job_of("a.yaml", file + "finetunnig_type: full\n", on(8));
+  CHECK(slip.training->task == Task::Lora);  // LLaMA-Factory's default
+  CHECK(names(slip.unused, "finetunnig_type"));
 }
 
 }  // namespace plan

@@ -16,7 +16,7 @@ namespace {
 /// Parts of names that say memory, time or the model, and of those that say something else after all.
 constexpr auto kWeighty = word_list([] {
   return "lora peft checkpointing seq_len max_len _length parallel quantiz freeze offload zero_ fsdp precision "
-         "num_layer hidden_size num_head expert moe_ micro_batch microb batch_size recompute fp8 grad_accum "
+         "num_layer hidden_size num_head expert moe micro_batch microb batch_size recompute fp8 grad_accum "
          "accumulation_steps "
          "ulysses _degree ring_attn_size sp_size packed_sequence cp_size tp_size pp_size ep_size cuda_graph "
          "grad_checkpoint num_learners ray_num_workers sharding_strategy";
@@ -152,9 +152,10 @@ bool is_by_a_swap(std::string_view a, std::string_view b) {
 }  // namespace
 
 bool is_slip(std::string_view key, std::span<const std::string_view> known) {
-  if (std::any_of(known.begin(), known.end(),
-                  [&](std::string_view name) { return key.size() > 4 && is_by_a_swap(key, name); }) &&
-      std::find(known.begin(), known.end(), key) == known.end())
+  const auto swaps = [&](std::string_view name) {  // not `lr` for `rl`, which are words of their own
+    return is_by_a_swap(key, name) && first_difference(key, name).first.size() > 4;
+  };
+  if (std::any_of(known.begin(), known.end(), swaps) && std::find(known.begin(), known.end(), key) == known.end())
     return true;
   const std::string near = key.size() < 5 ? std::string() : nearest_name(key, known);
   if (near.empty() || near == key) return false;
@@ -176,6 +177,16 @@ bool sounds_weighty(std::string_view key) {
     return std::none_of(std::begin(kWhole), std::end(kWhole), [&](auto start) { return last.starts_with(start); }) &&
            !holds_any(name, kElsewhere);
   return holds_any(last, kWeighty) && !holds_any(last, kOther) && !holds_any(name, kElsewhere);
+}
+
+bool sounds_like_length(std::string_view key, std::string_view value) {
+  constexpr std::string_view kLength[] = {"length", "_len", "maxlen", "max_tokens"};
+  constexpr std::string_view kNoLength[] = {"penalty", "group_by", "min_", "warmup", "log", "save", "split"};
+  if (value.empty() || value.find_first_not_of("0123456789") != std::string_view::npos) return false;
+  std::string name = lowered(std::string(key));
+  std::replace(name.begin(), name.end(), '-', '_');
+  const std::string last(last_part(name));
+  return holds_any(last, kLength) && !holds_any(last, kNoLength) && !holds_any(name, kElsewhere) && !is_beside(name);
 }
 
 Degree degree_in(std::string_view key, std::string_view value) {

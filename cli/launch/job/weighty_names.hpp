@@ -26,6 +26,9 @@ enum class Degree { None, OfTheJob, Beside };
 /// `min_length` is to `max_length` and `fp16` to `bf16`.
 [[nodiscard]] bool is_slip(std::string_view key, std::span<const std::string_view> known);
 
+/// Whether a key is, by its name and a number, a length of what is trained on, a prompt's or an answer's included.
+[[nodiscard]] bool sounds_like_length(std::string_view key, std::string_view value);
+
 /// Whether a value says that its key is switched off or not stated: false, none, null, 0, or nothing.
 [[nodiscard]] bool switched_off(std::string_view value);
 /// Whether such a key has nothing to say: switched off, or on where it switches something off, as `no_lora: true`.

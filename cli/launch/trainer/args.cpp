@@ -12,6 +12,7 @@
 #include "formulas/names.hpp"
 #include "formulas/words.hpp"
 #include "presets/suggest.hpp"
+#include "presets/yaml.hpp"
 
 namespace plan::hugging_face {
 namespace {
@@ -144,6 +145,30 @@ void name_model(JobBuilder& builder) {
     if (!stated && !(swift && key == "args.model_name")) take(key);
 }
 
+/// The Trainer's optimizer, or that of a program's own key, whose words are no list of transformers'.
+void read_optimizer(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  std::string_view key = "args.optim";
+  std::optional<std::string> word = settings.text(key);
+  const bool trainers = word.has_value();
+  for (const std::string_view own : {"args.optimizer", "args.optimizer_type", "args.optimizer_name"})
+    if (const Setting* const stated = settings.find(own); !word && stated != nullptr && !stated->list)
+      word = settings.text(key = own);
+  const std::string lower = lowered(word.value_or(""));
+  if (lower == "muon" || settings.boolean("args.use_muon").value_or(false)) {
+    builder.training.optimizer = Optimizer::Muon;
+    return builder.origin("optimizer", name(Optimizer::Muon), lower == "muon" ? key : "args.use_muon");
+  }
+  if (!word || (!trainers && switched_off(*word))) return;
+  for (const OptimizerName& row : kOptimizers)
+    if (row.name == *word || (!trainers && lowered(std::string(row.name)) == lower)) {
+      builder.training.optimizer = row.optimizer;
+      return builder.origin("optimizer", name(row.optimizer), key);
+    }
+  builder.unmodelled("optimizer_unknown", fmt::format("{}: the optimizer `{}` is not modelled: counted as adam",
+                                                      settings.where(key), yaml::printable(*word)));
+}
+
 }  // namespace
 
 void read_trainer(JobBuilder& builder) {
@@ -177,20 +202,7 @@ void read_trainer(JobBuilder& builder) {
     builder.sequence(seq, "");
   }
   if (settings.has_section("args.")) read_tuning(builder);
-  const std::optional<std::string> word = settings.text("args.optim");
-  const bool muon = word && lowered(*word) == "muon";
-  if (muon || settings.boolean("args.use_muon").value_or(false)) {
-    builder.training.optimizer = Optimizer::Muon;
-    return builder.origin("optimizer", name(Optimizer::Muon), muon ? "args.optim" : "args.use_muon");
-  }
-  if (!word) return;
-  for (const OptimizerName& row : kOptimizers)
-    if (row.name == *word) {
-      builder.training.optimizer = row.optimizer;
-      return builder.origin("optimizer", name(row.optimizer), "args.optim");
-    }
-  builder.unmodelled("optimizer_unknown", fmt::format("{}: the optimizer `{}` is not modelled: counted as adam",
-                                                      settings.where("args.optim"), *word));
+  read_optimizer(builder);
 }
 
 std::optional<Precision> precision_of_program(Settings& settings) {

@@ -51,7 +51,10 @@ void take_zero_flags(Settings& all) {
   const Setting* rank = all.get("args.lora_dim");
   if (rank == nullptr || rank->value == "0") return;
   const Setting rows = *rank;
-  if (truth_of(all.text("args.only_optimize_lora").value_or("")).value_or(false)) {
+  bool alone = false;  // the second is TeleChat's, whose program is made of DeepSpeed-Chat's
+  for (const char* key : {"args.only_optimize_lora", "args.mark_only_lora_as_trainable"})
+    alone |= truth_of(all.text(key).value_or("")).value_or(false);
+  if (alone) {
     set(all, "args.finetuning_type", "lora", rows);
     set(all, "args.lora_rank", rows);
   } else {

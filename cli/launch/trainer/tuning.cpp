@@ -180,7 +180,8 @@ void read_rank(JobBuilder& builder, const TrainerTool& tool) {
 }
 
 /// A program's own key for how weights are trained, `train_mode: qlora`, `peft_type: lora`: no other key says so.
-std::pair<std::string, std::string> own_method(Settings& settings) {
+std::pair<std::string, std::string> own_method(Settings& settings, const TrainerTool& tool) {
+  constexpr std::string_view kOfTools[] = {"finetuning_type", "tuner_type", "train_type"};
   constexpr std::string_view kWhat[] = {"train", "tun", "peft", "adapter"}, kHow[] = {"mode", "type", "method"};
   const auto holds = [](std::string_view key, const auto& parts) {
     return std::any_of(std::begin(parts), std::end(parts),
@@ -189,7 +190,8 @@ std::pair<std::string, std::string> own_method(Settings& settings) {
   for (const Setting& setting : settings.all()) {
     const std::string_view key = setting.key;
     const std::string word = lowered(setting.value);
-    if (!key.starts_with("args.") || setting.list || of_another_model(key) || !holds(key, kWhat) || !holds(key, kHow))
+    if (!key.starts_with("args.") || setting.list || of_another_model(key) || !holds(key, kWhat) || !holds(key, kHow) ||
+        (!tool.key.empty() && is_slip(key.substr(5), kOfTools)))
       continue;
     if (word == "lora" || word == "qlora" || word == "full" || word == "freeze")
       return {word, std::string(settings.get(key)->key)};
@@ -202,7 +204,7 @@ std::pair<std::string, std::string> method(Settings& settings, const TrainerTool
   for (const char* key : {"args.finetuning_type", "args.tuner_type", "args.adapter"})
     if (const std::optional<std::string> word = settings.text(key); word && !word->empty())
       return {lowered(*word), key};
-  if (auto own = own_method(settings); !own.first.empty()) return own;
+  if (auto own = own_method(settings, tool); !own.first.empty()) return own;
   if (settings.boolean("args.use_peft").value_or(false)) return {"lora", "args.use_peft"};
   for (const char* key : {"args.use_lora", "args.lora_enable", "args.lora", "args.low_rank_training"})
     if (settings.states(key)) return {switch_of(settings, key).value_or(false) ? "lora" : "full", key};
@@ -381,7 +383,8 @@ void name_unread(JobBuilder& builder) {
     if (!key.starts_with("args.") || builder.settings.asked(setting)) continue;
     if (!setting.list && says_nothing(key, setting.value)) continue;
     if (builder.refuses_degree(setting, shown_key(key))) continue;
-    if (switches(key.substr(5)) || sounds_weighty(key) || is_slip(key, asked) || is_slip(key.substr(5), own))
+    const bool length = !builder.job.states_seq && !setting.list && sounds_like_length(key, setting.value);
+    if (switches(key.substr(5)) || sounds_weighty(key) || length || is_slip(key, asked) || is_slip(key.substr(5), own))
       unread.add(shown_key(key), setting.where());
   }
   unread.tell(builder.job.unused, "these arguments");
