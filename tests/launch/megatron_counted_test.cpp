@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -283,6 +284,33 @@ TEST_CASE("YAML's other words for true and false say the same, in Primus and in 
       CHECK(read(word).unused.size() == read("false").unused.size());
     }
   }
+}
+
+TEST_CASE(
+    "the pipeline and the micro-batches of DeepSpeed's first Megatron-LM count, and no fork's degree is left out") {
+  const std::string command =
+      "torchrun --nnodes 1 --nproc_per_node 8 pretrain_gpt2.py --num-layers 32 --hidden-size 4096 "
+      "--num-attention-heads 32 --seq-length 2048 --max-position-embeddings 2048 --vocab-size 32000 --fp16 "
+      "--train-iters 10 --lr 1e-4 --data-path x ";
+  for (const int pipeline : {0, 1, 2, 4, 8})
+    for (const int steps : {1, 4, 16})
+      for (const int micro : {1, 3}) {
+        const LaunchJob job =
+            job_of("a.sh", fmt::format("{}--model-parallel-size 1 --pipe-parallel-size {} --batch-size {} --gas {} "
+                                       "--zero-stage 0\n",
+                                       command, pipeline, micro, steps));
+        const int stages = std::max(1, pipeline);  // 0: none
+        CAPTURE(stages);
+        CHECK(job.fixed.pp == stages);
+        CHECK(job.training->global_batch == 8 / stages * micro * steps);
+      }
+  const std::string start = command + "--batch-size 2 --zero-stage 1 ";
+  CHECK(error_of("a.sh", start + "--pipe-parallel-size two\n") == "bad_value");
+  CHECK(error_of("a.sh", start + "--gas 0\n") == "bad_value");
+  CHECK(error_of("a.sh", start + "--ring-parallel-size 4\n") == "degree_not_read");
+  CHECK(names(job_of("a.sh", start + "--ring-parallel-size 1\n").unused, "--ring-parallel-size"));
+  for (const char* tool : {"tools/split_tp_partitions.py", "tools/merge_mp_partitions.py", "scripts/train_esm2.py"})
+    CHECK(error_of("a.sh", replaced(start, "pretrain_gpt2.py", tool) + "--micro-batch-size 1\n") == "not_a_decoder");
 }
 
 }  // namespace plan

@@ -53,6 +53,16 @@ TEST_CASE("NeMo's fine-tuning cuts and batches by its dataset's keys, whatever t
   CHECK(job_of("nemo.yaml", nemo(own, "      max_seq_length: null\n")).training->seq == 1024);
 }
 
+TEST_CASE("batches that Lightning would gather are told, since NeMo stops at them") {
+  const std::string text =
+      nemo(kTokenizer + "  encoder_seq_length: 1024\n  micro_batch_size: 1\n  global_batch_size: 64\n");
+  const auto with = [&](int batches) {
+    return replaced(text, "  devices: 8\n", fmt::format("  devices: 8\n  accumulate_grad_batches: {}\n", batches));
+  };
+  CHECK_FALSE(names(job_of("nemo.yaml", with(1)).unused, "accumulate_grad_batches"));
+  CHECK(names(job_of("nemo.yaml", with(2)).unused, "accumulate_grad_batches: 2"));
+}
+
 TEST_CASE("a number of nodes that is none is asked for, and not one") {
   const std::string text =
       nemo("  encoder_seq_length: 4096\n  micro_batch_size: 1\n  global_batch_size: 64\n" + kTokenizer);

@@ -191,6 +191,7 @@ void derive_neox(const StatedKeys& keys, const LaunchFacts&, MegatronArgs& args)
 
 /// What changes memory or time of NeMo's first generation and is counted as if it were one of the plain words.
 constexpr CountedAs kNemoCounted[] = {
+    {"trainer.accumulate_grad_batches", "1", "NeMo stops at more than 1: a step is counted as the global batch"},
     {"model.use_flash_attention", "true", "attention is counted as a fused kernel"},
     {"model.transformer_engine", "true", "kernels are counted as TransformerEngine's"},
     {"model.megatron_amp_o2", "true", "weights are counted in the format of the products, with fp32 masters"},

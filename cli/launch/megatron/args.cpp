@@ -60,12 +60,14 @@ struct Unknown {
   std::string harmless{};  ///< that change nothing here
   Unread open{};           ///< that may weigh
 
-  void judge(const std::string& name, const std::string& at, Errors& errors, std::vector<Note>& notes) {
+  void judge(const std::string& name, std::string_view value, const std::string& at, Errors& errors,
+             std::vector<Note>& notes) {
     if (sounds_harmless(name)) {
       harmless += fmt::format("{}`--{}`", harmless.empty() ? "" : ", ", name);
       return;
     }
     const std::string near = fork ? "" : meant(name);
+    if (near.empty() && states_degree(name, value)) return errors.push_back(degree_not_read(at, "--" + name, value));
     if (near.empty()) {
       notes.push_back(
           {"unknown_flag",
@@ -179,7 +181,8 @@ MegatronArgs read_megatron_words(std::span<const ShellWord> words, const std::st
     std::for_each(value.values.begin(), value.values.end(), drop_underscores);
     if (i > first) value.where = fmt::format("{}:{}", file, words[first].line);  // where it was assigned, not its use
     if (known == nullptr && own == nullptr) {
-      if (++unknown.count <= kMostNoted) unknown.judge(name, where, errors, notes);
+      const std::string_view first_value = value.values.empty() ? std::string_view() : value.values.front();
+      if (++unknown.count <= kMostNoted) unknown.judge(name, first_value, where, errors, notes);
       continue;
     }
     if (wanted > 0 && value.values.size() < static_cast<std::size_t>(wanted))

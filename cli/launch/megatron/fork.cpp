@@ -31,6 +31,8 @@ void unused(MegatronArgs& args, std::string_view flag, std::string text) {
 void early_names(MegatronArgs& args) {
   move(args, "model-parallel-size", "tensor-model-parallel-size");
   move(args, "batch-size", "micro-batch-size");
+  if (args.text("pipe-parallel-size") == "0") set(args, "pipe-parallel-size", "1", "pipe-parallel-size");  // none
+  move(args, "pipe-parallel-size", "pipeline-model-parallel-size");
   const bool on = args.has("checkpoint-activations") || args.has("activations-checkpoint-method");
   if (!on || args.has("recompute-granularity")) return;
   const char* flag = args.has("checkpoint-activations") ? "checkpoint-activations" : "activations-checkpoint-method";

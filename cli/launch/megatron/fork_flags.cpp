@@ -14,6 +14,8 @@ constexpr ForkFlag kForkFlags[] = {
     {"deepspeed_config", 1, Own},
     {"deepspeed-config", 1, Own},
     {"zero-stage", 1, Own},
+    {"pipe-parallel-size", 1, Own},
+    {"gas", 1, Own},
     {"deepspeed-activation-checkpointing", 0, Nothing},
     {"deepspeed_mpi", 0, Nothing},
     {"no-pipeline-parallel", 0, Nothing},

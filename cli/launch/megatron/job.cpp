@@ -248,12 +248,18 @@ void batch(Builder& builder) {
     job.states_global_batch = true;
     return;
   }
-  job.rank_batch = RankBatch{.steps = 1, .sequences = 0, .where = args.where("micro-batch-size")};
+  // DeepSpeed's first Megatron-LM counts micro-batches of a rank (DeepSpeedExamples,
+  // Megatron-LM-v1.1.5-3D_parallelism).
+  const std::int64_t steps = args.integer("gas", 1);
+  if (args.has("gas") && (steps < 1 || steps > kMostRanks))
+    return builder.wrong("gas", fmt::format("takes a number of at least 1, not `{}`", args.text("gas")));
+  job.rank_batch = RankBatch{.steps = steps, .sequences = 0, .where = args.where("micro-batch-size")};
   const std::int64_t grid = std::int64_t{*job.fixed.tp} * *job.fixed.pp * *job.fixed.cp;
   if (job.gpus > 0 && job.gpus % grid == 0) {
-    job.training->global_batch = job.gpus / grid * *job.fixed.micro_batch;
+    job.training->global_batch = job.gpus / grid * *job.fixed.micro_batch * steps;
     job.states_global_batch = true;
-    assume(job, "global_batch", fmt::format("{}", job.training->global_batch), "Megatron-LM: micro_batch x dp");
+    assume(job, "global_batch", fmt::format("{}", job.training->global_batch),
+           steps > 1 ? "micro_batch x dp x gas" : "Megatron-LM: micro_batch x dp");
   }
 }
 

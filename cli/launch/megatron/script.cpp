@@ -29,10 +29,10 @@ bool is_program(std::string_view word) {
 bool is_other_program(std::string_view path) {
   std::string word{base_name(path)};
   if (const std::size_t gpt = word.find("gpt"); gpt != std::string::npos) word.erase(gpt, 3);  // `gpt5b` is no T5
-  constexpr std::string_view kOthers[] = {"bert",      "t5",      "vlm",        "vision",     "ict",
-                                          "retro",     "realm",   "multimodal", "llava",      "convert",
-                                          "inference", "generat", "evaluat",    "preprocess", "server",
-                                          "distill",   "export",  "prune",      "quantiz",    "doc_index"};
+  constexpr std::string_view kOthers[] = {"bert",    "esm2",      "evo2",    "geneformer", "t5",         "vlm",
+                                          "vision",  "ict",       "retro",   "realm",      "multimodal", "llava",
+                                          "convert", "inference", "generat", "evaluat",    "preprocess", "server",
+                                          "distill", "export",    "prune",   "quantiz",    "doc_index",  "partition"};
   if (!word.ends_with(".py")) return false;
   if (word == "main.py" && path.find("tasks/") != std::string_view::npos) return true;
   return std::any_of(std::begin(kOthers), std::end(kOthers),
@@ -171,6 +171,7 @@ bool is_megatron_script(const LaunchSource& source) {
        {"pretrain_gpt.py", "pretrain_mamba.py", "pretrain_hybrid.py", "finetune_gpt.py"})
     if (mentions(source, program)) return true;
   if (megatron_llm::is_script(source)) return true;
+  if (mentions(source, "pretrain_gpt2.py") && mentions(source, "--num-layers")) return true;  // the first releases'
   return is_shell(source) &&
          (mentions(source, "--micro-batch-size") || mentions(source, "--tensor-model-parallel-size") ||
           mentions(source, "--pipeline-model-parallel-size")) &&
