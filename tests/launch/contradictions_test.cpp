@@ -4,9 +4,11 @@
 #include <fmt/core.h>
 
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "small_files.hpp"
+#include "verl_script.hpp"
 
 namespace plan {
 
@@ -87,6 +89,40 @@ TEST_CASE("a slip in a key that verl or NeMo-RL reads is named, whatever its sec
     }
   CHECK(job_of("v.sh", kVerl).unused.empty());
   CHECK(job_of("n.yaml", kNemoRl).unused.empty());
+}
+
+TEST_CASE("an update of more prompts than verl's step has is told under either engine") {
+  for (const std::string& engine : {kMicroOfTwo, kMegatronActor})
+    for (const auto& [batch, mini, told] : {std::tuple{512, 128, false}, std::tuple{128, 128, false},
+                                            std::tuple{16, 128, true}, std::tuple{64, 256, true}}) {
+      std::string text = verl_script("verl.trainer.main_ppo", engine);
+      text = replaced(text, "train_batch_size=512", fmt::format("train_batch_size={}", batch));
+      text = replaced(text, "ppo_mini_batch_size=128", fmt::format("ppo_mini_batch_size={}", mini));
+      CAPTURE(text);
+      CHECK(names(job_of("p.sh", text).unused, "a step has fewer prompts") == told);
+    }
+}
+
+TEST_CASE("a number format of DeepSpeed's file that the Trainer's switch denies is told") {
+  Files files;
+  for (const char* format : {"bf16", "fp16"})
+    for (const char* in_file : {"true", "false", "\"auto\""})
+      for (const char* flag : {"", "True", "False"}) {
+        const std::string on = in_file, switched = flag;
+        files.folder.write("ds.json", fmt::format("{{\"{}\": {{\"enabled\": {}}}, \"zero_optimization\": "
+                                                  "{{\"stage\": 3}}}}",
+                                                  format, in_file));
+        const std::string text = fmt::format(
+            "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 1 "
+            "--max_length 512 --deepspeed ds.json{}\n",
+            switched.empty() ? "" : fmt::format(" --{} {}", format, flag));
+        CAPTURE(text);
+        CAPTURE(on);
+        const Result<LaunchJob> job = files.read("run.sh", text);
+        REQUIRE(job);
+        CHECK(names(job->unused, "transformers stops where") ==
+              (on != "\"auto\"" && !switched.empty() && (on == "true") != (switched == "True")));
+      }
 }
 
 TEST_CASE("GPUs that verl gives to a part of the job are told") {

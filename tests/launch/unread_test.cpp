@@ -155,7 +155,7 @@ TEST_CASE("a length that nothing reads is told where no other states the sequenc
   }
   for (const char* key : {"length_penalty", "group_by_length", "eval_max_length"})
     CHECK_FALSE(names(job_of("run.sh", command + fmt::format("--{} 2 ", key)).unused, key));
-  for (const char* key : {"use_moe", "enable_deepspeed_moe", "moe"}) {
+  for (const char* key : {"use_moe", "enable_deepspeed_moe", "moe", "ssm_layers", "use_mamba"}) {
     CHECK(names(job_of("run.sh", command + fmt::format("--max_length 512 --{} True", key)).unused, key));
     CHECK_FALSE(names(job_of("run.sh", command + fmt::format("--max_length 512 --{} False", key)).unused, key));
   }

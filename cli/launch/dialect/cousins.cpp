@@ -1,7 +1,6 @@
 // GPT-NeoX's configurations and those of NeMo's first generation as Megatron-LM's flags: rows of keys, and what no
 // single key says. Keys and defaults: gpt-neox main megatron/neox_arguments, NeMo 1.23 megatron_gpt_config.yaml.
 // Tested by tests/launch/reading_test.cpp.
-
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -150,6 +150,8 @@ void verl_models_beside(const StatedKeys& keys, MegatronArgs& args) {
   if (stated ? is_on(keys, kEnable) : gae)
     left_unused(keys, stated ? kEnable : kEstimator, args, "the critic beside the trained model is not counted");
   for (const auto& [key, text] : verl::models_beside(keys)) left_unused(keys, key, args, std::string(text));
+  if (const std::string_view fewer = verl::beyond_a_step(keys); !fewer.empty())
+    left_unused(keys, verl::kMiniBatch, args, std::string(fewer));
   if (const std::string_view critic = verl::critic_by_default(keys); !critic.empty())
     left_unused(keys, critic, args, verl::kDefaultCritic);
 }

@@ -19,7 +19,7 @@ constexpr auto kWeighty = word_list([] {
          "num_layer hidden_size num_head expert moe micro_batch microb batch_size recompute fp8 grad_accum "
          "accumulation_steps "
          "ulysses _degree ring_attn_size sp_size packed_sequence cp_size tp_size pp_size ep_size cuda_graph "
-         "grad_checkpoint num_learners ray_num_workers sharding_strategy";
+         "grad_checkpoint num_learners ray_num_workers sharding_strategy ssm_ mamba";
 });
 constexpr std::string_view kOther[] = {
     "alpha",

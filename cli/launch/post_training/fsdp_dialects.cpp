@@ -325,6 +325,8 @@ Result<LaunchJob> read_verl_fsdp(std::span<const LaunchSource> files, const Laun
   if (job)
     for (const auto& [key, text] : verl::models_beside(*keys))
       unused(*job, "not_counted", fmt::format("{}: `{}`: {}", where_of(*keys, key), yaml::printable(key), text));
+  if (const std::string_view fewer = verl::beyond_a_step(*keys); job && !fewer.empty())
+    unused(*job, "not_used", fmt::format("{}: `{}`: {}", where_of(*keys, verl::kMiniBatch), verl::kMiniBatch, fewer));
   if (const std::string_view critic = verl::critic_by_default(*keys); job && !critic.empty())
     unused(*job, "not_counted",
            fmt::format("{}: `{}`: {}", where_of(*keys, critic), yaml::printable(critic), verl::kDefaultCritic));

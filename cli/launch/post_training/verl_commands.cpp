@@ -183,6 +183,12 @@ void take_lengths_of_rollout(StatedKeys& keys) {
     if (number_of(keys, own) > 0) keys[data] = keys[own];
 }
 
+std::string_view beyond_a_step(const StatedKeys& keys) {
+  const int batch = number_of(keys, "data.train_batch_size");
+  if (batch < 1 || number_of(keys, kMiniBatch) <= batch) return {};
+  return "a step has fewer prompts, by `data.train_batch_size`: verl stops there, and early releases train on those";
+}
+
 std::string_view critic_by_default(const StatedKeys& keys) {
   if (keys.contains("algorithm.adv_estimator") || keys.contains("critic.enable")) return {};
   const auto critic = keys.lower_bound("critic.");

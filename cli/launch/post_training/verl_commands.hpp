@@ -38,6 +38,10 @@ void unwrap(StatedKeys& keys);
 /// The lengths that the rollout has of its own, in place of those of `data.`, which it takes where it states none.
 void take_lengths_of_rollout(StatedKeys& keys);
 
+/// The prompts of an update, and what there is to say where a step has fewer of them; empty: nothing.
+inline constexpr std::string_view kMiniBatch = "actor_rollout_ref.actor.ppo_mini_batch_size";
+[[nodiscard]] std::string_view beyond_a_step(const StatedKeys& keys);
+
 inline constexpr std::string_view kDefaultCritic =
     "a critic, which `algorithm.adv_estimator` means where it is not stated, is trained beside the model and not "
     "counted";

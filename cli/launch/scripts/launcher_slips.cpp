@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "cli/launch/scripts/launcher_commands.hpp"
 #include "cli/launch/scripts/script_words.hpp"
 #include "cli/shell/shell.hpp"
+#include "cli/shell/statements.hpp"
 #include "cli/terminal/words.hpp"
 #include "formulas/words.hpp"
 #include "presets/suggest.hpp"
@@ -102,6 +104,85 @@ std::string with_comment_word(const LaunchSource& source) {
             "{}:{}: `{}` starts no comment where a variable or a here-document becomes words: the program gets it as a "
             "word, at which most stop, and the flags behind it count",
             source.path, word.line, yaml::printable(word.text));
+  }
+  return {};
+}
+
+namespace {
+
+using shell::count_of;
+
+/// Who reads a count: Slurm takes `4K`, and of nodes a range with a step, `1-16:4`.
+enum class Reader { Launcher, Slurm };
+
+bool is_count(std::string_view word, Reader reader) {
+  constexpr std::string_view kThousands = "kKmMgGtTpP";
+  if (reader == Reader::Slurm && !word.empty() && kThousands.find(word.back()) != std::string_view::npos)
+    word.remove_suffix(1);
+  return count_of(word) > 0;
+}
+
+/// What a launcher takes: a count, `2:4` and `2-4` of nodes, `gpu` and `auto` of processes. Others are not judged where
+/// they begin with a letter, as names of GPUs do, or hold what the shell leaves open.
+bool is_no_count(std::string_view value, Reader reader) {
+  if (value.empty() || value.find_first_of("$`<{(,") != std::string_view::npos || is_count(value, reader)) return false;
+  const bool number = std::isdigit(static_cast<unsigned char>(value.front())) != 0;
+  if (!number && value.front() != '-') return false;
+  const std::size_t between = value.find_first_of(":-", 1);
+  if (between == std::string_view::npos) return true;
+  std::string_view most = value.substr(between + 1);
+  if (const std::size_t step = most.find(':'); reader == Reader::Slurm && step != std::string_view::npos) {
+    if (value[between] != '-' || !is_count(most.substr(step + 1), reader)) return true;
+    most = most.substr(0, step);
+  }
+  return !is_count(value.substr(0, between), reader) || !is_count(most, reader);
+}
+
+/// What `flag value` is to launchers, at `where`; empty where it is a count.
+std::string no_count(std::string_view flag, std::string_view value, std::string_view where, Reader reader) {
+  if (!is_no_count(value, reader)) return {};
+  return fmt::format("{}: `{} {}` is no count, and its launcher stops there: counted as not stated", where, flag,
+                     value);
+}
+
+/// The same of a line of sbatch's. A resource of another kind, `--gres=tmpfs:100G`, counts no GPUs, and a kind without
+/// a count, `gpu:3g.20gb`, means one.
+std::string no_count_of(const ShellDirective& line, const std::string& file) {
+  constexpr std::string_view kLines[] = {"nodes", "N", "ntasks-per-node", "gpus-per-node", "gres", "ntasks", "n"};
+  const bool counts = std::find(std::begin(kLines), std::end(kLines), line.name) != std::end(kLines);
+  if (!counts || line.value.find_first_of("(,") != std::string::npos) return {};  // sockets, and several resources
+  const bool node = line.name == "nodes" || line.name == "N";
+  if (line.name == "gres" && shell::gpus_of_gres(line.value).empty()) return {};
+  const std::string_view count = node ? std::string_view(line.value) : shell::behind_kind(line.value);
+  if (!node && count.find("g.") != std::string_view::npos) return {};  // a part of a GPU, by its name
+  return no_count(line.name, count, fmt::format("{}:{}", file, line.line), Reader::Slurm);
+}
+
+}  // namespace
+
+std::string with_no_count(const LaunchSource& source) {
+  constexpr std::string_view kCounts[] = {"--nnodes",   "--nproc-per-node", "--num-nodes",
+                                          "--num-gpus", "--num-machines",   "--num-processes"};
+  if (!is_shell(source)) return {};
+  const Script& script = follow_script(source);
+  for (const ShellDirective& line : script.sbatch)
+    if (std::string found = no_count_of(line, source.path); !found.empty()) return found;
+  for (const ShellCommand& command : script.commands) {
+    if (trains_nothing(command)) continue;
+    bool starts = false, deepspeed = false;
+    for (std::size_t i = 0; i < command.words.size(); ++i) {
+      const std::string_view program = base_name(command.words[i].text);
+      deepspeed |= program == "deepspeed";
+      if (starts && is_python(program)) break;  // the program's own words
+      starts |= starts_ranks(program);
+      if (!starts) continue;
+      const auto& [flag, value, line] = flag_at(command, i);
+      const bool counts = std::any_of(std::begin(kCounts), std::end(kCounts),
+                                      [&f = flag](auto name) { return with_dashes(f) == name; });
+      if (!counts || (deepspeed && value == "-1")) continue;  // all that there are
+      std::string found = no_count(flag, value, fmt::format("{}:{}", source.path, line), Reader::Launcher);
+      if (!found.empty()) return found;
+    }
   }
   return {};
 }

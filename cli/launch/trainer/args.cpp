@@ -17,31 +17,6 @@
 namespace plan::hugging_face {
 namespace {
 
-struct OptimizerName {
-  Optimizer optimizer;
-  std::string_view name;
-};
-
-/// Names that the Trainer has for an optimizer; the first of each is the one to write.
-constexpr OptimizerName kOptimizers[] = {
-    {Optimizer::Adam, "adamw_torch_fused"},
-    {Optimizer::Adam, "adamw_torch"},
-    {Optimizer::Adam, "adamw_hf"},
-    {Optimizer::Adam, "adamw_apex_fused"},
-    {Optimizer::Adam, "adamw_anyprecision"},
-    {Optimizer::Adam, "AdamW"},
-    {Optimizer::Adam, "Adam"},
-    {Optimizer::Sgd, "SGD"},
-    {Optimizer::Adam8bit, "PagedAdamW8bit"},
-    {Optimizer::Adam8bit, "AdamW8bit"},
-    {Optimizer::Adam8bit, "adamw_bnb_8bit"},
-    {Optimizer::Adam8bit, "adamw_8bit"},
-    {Optimizer::Adam8bit, "adamw_torch_8bit"},
-    {Optimizer::Adam8bit, "paged_adamw_8bit"},
-    {Optimizer::Adafactor, "adafactor"},
-    {Optimizer::Sgd, "sgd"},
-};
-
 /// The keys that trainers and their front ends have for the length of a sequence.
 constexpr std::string_view kLengths[] = {"args.block_size",  "args.max_length",     "args.max_seq_length",
                                          "args.cutoff_len",  "args.sequence_len",   "args.model_max_length",
@@ -102,12 +77,6 @@ bool read_generated(JobBuilder& builder, std::string_view length) {
 
 }  // namespace
 
-std::string_view optimizer_word(Optimizer optimizer) {
-  for (const OptimizerName& row : kOptimizers)
-    if (row.optimizer == optimizer) return row.name;
-  return {};
-}
-
 // Attention without a fused kernel keeps its scores: `--attn_implementation eager`, LLaMA-Factory's `disabled`.
 void read_attention(JobBuilder& builder) {
   Settings& settings = builder.settings;
@@ -143,30 +112,6 @@ void name_model(JobBuilder& builder) {
   const bool swift = settings.text("tool").value_or("") == "ms-swift";
   for (const std::string_view key : {"args.model_name", "args.model_id", "args.model_path", "args.model"})
     if (!stated && !(swift && key == "args.model_name")) take(key);
-}
-
-/// The Trainer's optimizer, or that of a program's own key, whose words are no list of transformers'.
-void read_optimizer(JobBuilder& builder) {
-  Settings& settings = builder.settings;
-  std::string_view key = "args.optim";
-  std::optional<std::string> word = settings.text(key);
-  const bool trainers = word.has_value();
-  for (const std::string_view own : {"args.optimizer", "args.optimizer_type", "args.optimizer_name"})
-    if (const Setting* const stated = settings.find(own); !word && stated != nullptr && !stated->list)
-      word = settings.text(key = own);
-  const std::string lower = lowered(word.value_or(""));
-  if (lower == "muon" || settings.boolean("args.use_muon").value_or(false)) {
-    builder.training.optimizer = Optimizer::Muon;
-    return builder.origin("optimizer", name(Optimizer::Muon), lower == "muon" ? key : "args.use_muon");
-  }
-  if (!word || (!trainers && switched_off(*word))) return;
-  for (const OptimizerName& row : kOptimizers)
-    if (row.name == *word || (!trainers && lowered(std::string(row.name)) == lower)) {
-      builder.training.optimizer = row.optimizer;
-      return builder.origin("optimizer", name(row.optimizer), key);
-    }
-  builder.unmodelled("optimizer_unknown", fmt::format("{}: the optimizer `{}` is not modelled: counted as adam",
-                                                      settings.where(key), yaml::printable(*word)));
 }
 
 }  // namespace
@@ -235,6 +180,20 @@ void name_narrow_weights(JobBuilder& builder) {
 
 /// Where files may state the number format, each read by one of these. They answer whether that place decides it, by a
 /// format or by a word that is refused; if not, the next is asked.
+
+/// transformers stops where DeepSpeed's file and the Trainer's switch differ (integrations/deepspeed.py, fill_match);
+/// programs of another trainer go by the file.
+void tell_other_switch(JobBuilder& builder) {
+  Settings& settings = builder.settings;
+  for (const auto& [file, argument] :
+       {std::pair{"ds.bf16.enabled", "args.bf16"}, std::pair{"ds.fp16.enabled", "args.fp16"}}) {
+    const std::optional<bool> own = truth_of(lowered(settings.text(file).value_or(""))),
+                              trainer = truth_of(lowered(settings.text(argument).value_or("")));
+    if (own && trainer && *own != *trainer)
+      builder.unused(file, fmt::format("transformers stops where `{}` is {}: counted as this file says",
+                                       shown_key(argument), *trainer ? "on" : "off"));
+  }
+}
 
 /// DeepSpeed's sections and the Trainer's switches. `open`: one says `auto`, and no file of the arguments decides it.
 bool precision_of_switches(JobBuilder& builder, bool& open) {
@@ -362,6 +321,7 @@ void read_precision(JobBuilder& builder, bool deepspeed) {
   (void)settings.get("args.mixed_precision");  // the launcher's, over which the Trainer's own arguments count
   bool open = false;
   if (refuses_double(builder)) return;
+  tell_other_switch(builder);
   if (precision_of_switches(builder, open) || precision_of_word(builder) || precision_of_autocast(builder) ||
       precision_of_weights(builder))
     return;

@@ -89,6 +89,8 @@ void take_other_names(Settings& all);
 void read_switches(JobBuilder& builder);
 /// Attention without a fused kernel, which keeps its scores.
 void read_attention(JobBuilder& builder);
+/// The Trainer's optimizer, or that of a program's own key, whose words are no list of transformers'.
+void read_optimizer(JobBuilder& builder);
 /// What TRL's `model_init_kwargs` says of the model as if it were alone, which it has no other key for.
 void take_model_section(Settings& all);
 /// The Trainer's `fsdp` and `fsdp_config`, where no file of accelerate's says how the job is sharded, as its keys.
