@@ -5,6 +5,7 @@
 #include "cli/launch/trainer/hugging_face.hpp"
 #include "cli/launch/trainer/sources.hpp"
 #include "formulas/names.hpp"
+#include "formulas/text.hpp"
 #include "formulas/words.hpp"
 #include "presets/yaml.hpp"
 
