@@ -212,17 +212,17 @@ RealBytes FamilySearch::least_memory(const Layout& run, const ShardingList& shar
   // The model states alone may be too large, or leave too few choices to be fast: then activations need no look.
   const RealBytes bare = (*states_)[states].bare;
   if (bare > capacity_ || hopeless(run, time, bare, run_runs_on_)) return bare;
-  if (least_activities_.empty())
+  if (least_activities_.empty()) {
     least_activities_ =
         least_activities(problem_, run, recomputing_of(run).all, fewest, kept_of(run), memory_of(run), family.costs);
-  const PeaksUnder& under = least_peaks_of(states, of);
-  const std::vector<RealBytes>& peaks = under.peaks;
+    std::stable_sort(least_activities_.begin(), least_activities_.end(),
+                     [](const LeastActivity& a, const LeastActivity& b) { return a.again < b.again; });
+  }
   RealBytes least = RealBytes::infinity();
-  for (std::size_t i = 0; i < peaks.size(); ++i) {
-    least = std::min(least, peaks[i]);
-    if (peaks[i] > capacity_) continue;
-    floors_.push_back(
-        {family.bound.of_run(run, of.micro_batches, of.steps, least_activities_[i].again), peaks[i], under.running[i]});
+  for (const LeastPeak& one : least_peaks_of(states, of).peaks) {
+    least = std::min(least, one.peak);
+    const Seconds again = least_activities_[one.activity].again;
+    floors_.push_back({family.bound.of_run(run, of.micro_batches, of.steps, again), one.peak, one.running});
   }
   return least;
 }

@@ -53,18 +53,21 @@ std::size_t FamilySearch::least_states_of(const Layout& run, const ShardingList&
   return all.size() - 1;
 }
 
+/// Where time alone counts, the first activity that leaves room for any layout is the fastest of all that do, and so is
+/// the first that leaves room for one that runs: those behind them say nothing more.
 const FamilySearch::PeaksUnder& FamilySearch::least_peaks_of(std::size_t states, const LeastOfRun& of) {
   for (const PeaksUnder& known : peaks_)
     if (known.states == states && known.vp == of.vp && known.flights == of.flights) return known;
   const StatesUnder& under = (*states_)[states];
-  PeaksUnder all{states, of.vp, of.flights, {}, {}};
-  all.peaks.reserve(least_activities_.size());
+  PeaksUnder all{states, of.vp, of.flights, {}};
   const LeastChunks chunks{of.vp, of.flights};
-  for (const LeastActivity& one : least_activities_) {
+  for (std::size_t i = 0; i < least_activities_.size(); ++i) {
+    const LeastActivity& one = least_activities_[i];
     const RealBytes peak = least_peak(under.memory, one, chunks, *memory_, capacity_);
-    const bool hangs = under.apart && peak <= capacity_;
-    all.peaks.push_back(peak);
-    all.running.push_back(hangs ? least_peak(under.running, one, chunks, *memory_, capacity_) : peak);
+    if (peak > capacity_) continue;
+    const RealBytes running = under.apart ? least_peak(under.running, one, chunks, *memory_, capacity_) : peak;
+    if (!time_alone() || all.peaks.empty() || running <= capacity_) all.peaks.push_back({i, peak, running});
+    if (time_alone() && running <= capacity_) break;
   }
   return peaks_.emplace_back(std::move(all));
 }

@@ -159,14 +159,19 @@ class FamilySearch {
     LeastStates running{};      ///< of those apart
     RealBytes bare{};           ///< with no activations
   };
-  /// Peaks with each of the least activities; infinity where the GPU surely has too little. Schedules differ in what
-  /// they hold, and many of them hold the same.
+  /// A peak under one of the least activities.
+  struct LeastPeak {
+    std::size_t activity = 0;
+    RealBytes peak{};
+    RealBytes running{};  ///< of layouts that a wanted framework runs
+  };
+  /// Peaks that the GPU may hold, of the least activities that say how fast a run may be. Schedules differ in what they
+  /// hold, and many of them hold the same.
   struct PeaksUnder {
     std::size_t states = 0;
     int vp = 1;
     double flights = 0;
-    std::vector<RealBytes> peaks{};
-    std::vector<RealBytes> running{};  ///< of layouts that a wanted framework runs
+    std::vector<LeastPeak> peaks{};
   };
 
   /// What became of a run without a look into it: one that takes no less of anything does no better.
@@ -277,6 +282,8 @@ class FamilySearch {
   void offer(const Candidate& candidate);
   /// Is everything that takes at least this long and this much memory beaten already? `runs_on` may run it.
   bool hopeless(const Layout& layout, Seconds step_time, RealBytes peak, FrameworkMask runs_on) const;
+  /// Does no answer hang on how much memory layouts take that fit?
+  bool time_alone() const { return plainest_ || (problem_.objective != Objective::Memory && !problem_.pareto); }
   /// Is what no wanted framework runs never an answer?
   bool runnable_alone() const { return plainest_ || extent_.best_alone; }
   /// Is all beaten of a run that takes no less? With traffic: `floor.time` does not contain what its states send.
@@ -319,7 +326,7 @@ class FamilySearch {
   std::map<std::pair<Degrees, int>, std::vector<StatesUnder>> all_states_{};
   std::vector<StatesUnder>* states_ = nullptr;  ///< of families like the one at hand
   std::vector<PeaksUnder> peaks_{};
-  std::vector<LeastActivity> least_activities_{};  ///< empty: not known yet
+  std::vector<LeastActivity> least_activities_{};  ///< those that take the least time first; empty: not known yet
   std::optional<KeptLayers> kept_layers_{};
   Crowded crowded_{};  ///< the last that was met
   /// Of the run that was judged: each of its layouts that may fit takes no less than one of these.
