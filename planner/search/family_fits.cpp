@@ -53,22 +53,52 @@ std::size_t FamilySearch::least_states_of(const Layout& run, const ShardingList&
   return all.size() - 1;
 }
 
-/// Where time alone counts, the first activity that leaves room for any layout is the fastest of all that do, and so is
-/// the first that leaves room for one that runs: those behind them say nothing more.
-const FamilySearch::PeaksUnder& FamilySearch::least_peaks_of(std::size_t states, const LeastOfRun& of) {
-  for (const PeaksUnder& known : peaks_)
-    if (known.states == states && known.vp == of.vp && known.flights == of.flights) return known;
-  const StatesUnder& under = (*states_)[states];
-  PeaksUnder all{states, of.vp, of.flights, {}};
-  const LeastChunks chunks{of.vp, of.flights};
+std::vector<FamilySearch::LeastPeak> FamilySearch::all_peaks(const StatesUnder& under,
+                                                             const LeastChunks& chunks) const {
+  std::vector<LeastPeak> all;
   for (std::size_t i = 0; i < least_activities_.size(); ++i) {
     const LeastActivity& one = least_activities_[i];
     const RealBytes peak = least_peak(under.memory, one, chunks, *memory_, capacity_);
     if (peak > capacity_) continue;
-    const RealBytes running = under.apart ? least_peak(under.running, one, chunks, *memory_, capacity_) : peak;
-    if (!time_alone() || all.peaks.empty() || running <= capacity_) all.peaks.push_back({i, peak, running});
-    if (time_alone() && running <= capacity_) break;
+    all.push_back({i, peak, under.apart ? least_peak(under.running, one, chunks, *memory_, capacity_) : peak});
   }
+  return all;
+}
+
+std::size_t FamilySearch::first_fit(const LeastStates& states, const LeastChunks& chunks, std::size_t first,
+                                    std::size_t last) const {
+  while (first < last && least_peak(states, least_activities_[first], chunks, *memory_, capacity_) > capacity_) ++first;
+  return first;
+}
+
+/// Where time alone counts, the first activity that leaves room for any layout is the fastest of all that do, and so is
+/// the first that leaves room for one that runs: those behind them say nothing more. Runs that hold more micro-batches,
+/// or rebuild larger chunks, have no room where others have none.
+const FamilySearch::PeaksUnder& FamilySearch::least_peaks_of(std::size_t states, const LeastOfRun& of) {
+  PeaksUnder all{states, of.vp, of.flights, {}, 0, 0};
+  const std::size_t end = least_activities_.size();
+  std::size_t last = end, last_running = end;
+  for (const PeaksUnder& known : peaks_) {
+    if (known.states != states) continue;
+    const bool less = known.vp >= of.vp && known.flights <= of.flights;
+    const bool more = known.vp <= of.vp && known.flights >= of.flights;
+    if (less && more) return known;
+    if (less) all.first = std::max(all.first, known.first);
+    if (less) all.first_running = std::max(all.first_running, known.first_running);
+    if (more) last = std::min(last, known.first), last_running = std::min(last_running, known.first_running);
+  }
+  const StatesUnder& under = (*states_)[states];
+  const LeastChunks chunks{of.vp, of.flights};
+  if (!time_alone()) {
+    all.peaks = all_peaks(under, chunks);
+    return peaks_.emplace_back(std::move(all));
+  }
+  all.first = first_fit(under.memory, chunks, all.first, last);
+  all.first_running =
+      under.apart ? first_fit(under.running, chunks, std::max(all.first, all.first_running), last_running) : all.first;
+  const bool runs = all.first_running == all.first;
+  if (all.first < end) all.peaks.push_back({all.first, {}, runs ? RealBytes() : RealBytes::infinity()});
+  if (!runs && all.first_running < end) all.peaks.push_back({all.first_running, {}, {}});
   return peaks_.emplace_back(std::move(all));
 }
 

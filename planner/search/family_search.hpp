@@ -159,7 +159,7 @@ class FamilySearch {
     LeastStates running{};      ///< of those apart
     RealBytes bare{};           ///< with no activations
   };
-  /// A peak under one of the least activities.
+  /// A peak under one of the least activities. Where time alone counts, no more is known than whether it fits.
   struct LeastPeak {
     std::size_t activity = 0;
     RealBytes peak{};
@@ -172,6 +172,7 @@ class FamilySearch {
     int vp = 1;
     double flights = 0;
     std::vector<LeastPeak> peaks{};
+    std::size_t first = 0, first_running = 0;  ///< activities before these leave too little room: all, and what runs
   };
 
   /// What became of a run without a look into it: one that takes no less of anything does no better.
@@ -239,6 +240,10 @@ class FamilySearch {
   /// Of the states that were met, those that these shardings leave.
   std::size_t least_states_of(const Layout& run, const ShardingList& shardings, int fewest);
   const PeaksUnder& least_peaks_of(std::size_t states, const LeastOfRun& of);
+  std::vector<LeastPeak> all_peaks(const StatesUnder& under, const LeastChunks& chunks) const;
+  /// The first of the least activities from `first` on that leaves room; `last` does, if it is one of them.
+  std::size_t first_fit(const LeastStates& states, const LeastChunks& chunks, std::size_t first,
+                        std::size_t last) const;
   /// The family's own, made when first asked for.
   MemoryModel& memory_of(const Layout& run);
   /// Of any family, remembering what messages take.
