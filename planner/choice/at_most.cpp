@@ -15,6 +15,7 @@
 #include "planner/estimate/physics.hpp"
 #include "planner/memory/host_memory.hpp"
 #include "planner/problem/axes.hpp"
+#include "planner/search/plainest.hpp"
 #include "planner/search/plainness.hpp"
 #include "planner/search/switches.hpp"
 
@@ -277,18 +278,24 @@ Sooner find_sooner(const RunnableSearch& answer, const Problem& problem, const s
   return found;
 }
 
+/// The same search with a plain layout that takes no longer than that.
+RunnableSearch recommended_within(RunnableSearch found, Seconds within) {
+  found.result.recommended = plainest(found.result, within);
+  return found;
+}
+
 /// A plainer layout of more GPUs must not take longer than what is recommended for fewer. Where it does, as plain a one
 /// as takes no longer; the fewer GPUs where all of them have none that fast.
 RunnableSearch no_slower_than_fewer(RunnableSearch all, const Problem& problem, const std::vector<int>& fewer,
                                     Known& known) {
   Sooner sooner = find_sooner(all, problem, fewer, known);
   const Seconds other = sooner.answer ? recommended_step(*sooner.answer) : Seconds::infinity();
-  const Extent as_soon{.plain_within = std::min(sooner.within, other)};
-  if (as_soon.plain_within == Seconds::infinity()) return all;
-  if (fastest_step(all) <= as_soon.plain_within) return find_runnable(problem, as_soon, known.searches);
+  const Seconds as_soon = std::min(sooner.within, other);
+  if (as_soon == Seconds::infinity()) return all;
+  if (fastest_step(all) <= as_soon) return recommended_within(std::move(all), as_soon);
   if (leaves_to_host(*sooner.answer) && !leaves_to_host(all)) {
-    RunnableSearch hosted = find_hosted(problem, all, as_soon, other, known.searches);
-    if (ready(hosted) == Ready::Yes) return hosted;
+    RunnableSearch hosted = find_hosted(problem, all, {}, other, known.searches);
+    if (ready(hosted) == Ready::Yes) return recommended_within(std::move(hosted), as_soon);
   }
   return on_fewer(std::move(*sooner.answer), all);
 }

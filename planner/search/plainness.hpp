@@ -17,13 +17,16 @@ inline constexpr double kPriceOfPlainness = 0.03;
 /// Share of draws of the model's errors in which it must be as good as the fastest: in fewer it is slower for certain.
 inline constexpr double kSeldom = 0.05;
 
-/// What a plainer layout may take.
+/// What a plainer layout may take where the fastest takes this.
+[[nodiscard]] constexpr Seconds slowest_plain(Seconds fastest) { return (1 + kPriceOfPlainness) * fastest; }
+
+/// The same with how sure it is that the fastest is the fastest.
 class Allowance {
  public:
   /// `fastest` is a step; `draws` are of those that may be the fastest. `most`: beyond that nothing but the fastest is
   /// allowed.
   Allowance(Seconds fastest, Draws draws, Seconds most = Seconds::infinity())
-      : fastest_(fastest), slowest_(std::min(most, (1 + kPriceOfPlainness) * fastest)), draws_(std::move(draws)) {}
+      : fastest_(fastest), slowest_(std::min(most, slowest_plain(fastest))), draws_(std::move(draws)) {}
   Seconds slowest() const { return std::max(fastest_, slowest_); }
   [[nodiscard]] bool allows(Seconds step_time, const Terms& terms) const {
     return step_time <= fastest_ || (step_time <= slowest() && draws_.within(terms, kAsGood) >= kSeldom);

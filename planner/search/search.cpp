@@ -19,6 +19,7 @@
 #include "planner/memory/host_memory.hpp"
 #include "planner/search/family_search.hpp"
 #include "planner/search/in_parallel.hpp"
+#include "planner/search/plainest.hpp"
 #include "planner/search/plainness.hpp"
 #include "planner/search/switches.hpp"
 #include "planner/search/ways.hpp"
@@ -28,13 +29,6 @@ namespace {
 
 /// Later batches are bigger: by then most families are hopeless, and a batch has work for all threads.
 std::size_t batch_size(std::size_t start) { return std::clamp<std::size_t>(start, 32, 512); }
-
-std::vector<FamilySearch> searches_of(const Problem& problem, bool at_risk, bool bounds, const Extent& extent = {}) {
-  std::vector<FamilySearch> searches;
-  for (unsigned t = 0; t < thread_count(problem); ++t)
-    searches.emplace_back(problem, usable_memory(problem, at_risk), usable_host(problem, at_risk), bounds, extent);
-  return searches;
-}
 
 /// Is nothing left in this family and in those behind it that the caller asked for? `divides`: some layout is legal.
 bool all_behind(const Problem& problem, const Extent& extent, const Costed& family, const Kept& kept, bool divides) {
@@ -158,65 +152,9 @@ std::vector<Terms> terms_of_each(const Problem& problem, const std::vector<Candi
   return all;
 }
 
-/// What a search looked into, for the choice among what it found.
-struct Searched {
-  std::vector<const Way*> ways{};  ///< those with fewer switches on first
-  bool at_risk = false, bounds = true;
-  /// Of layouts that take no longer, the fastest of every family was evaluated. Others were left out only
-  /// where they are slower than the fastest by more than kNear, or than kMostNear choices of degrees.
-  Seconds complete{};
-  Seconds plain_within = Seconds::infinity();  ///< as in Extent
-
-  /// Does a family have a layout that takes no longer than this, that fits and that a wanted framework runs? True where
-  /// it is not known.
-  bool may_take(const Way& way, std::size_t family, Seconds time) const {
-    if (!bounds) return true;
-    return (time <= complete ? way.shortest[family] : way.families[family].bound.any) <= time;
-  }
-};
-
-/// The plainest layout of one way to set the switches that costs no more than is allowed, if it is plainer than
-/// `best`. Families are taken in the order of how plain they are at best, so that most are never looked at.
-std::optional<Candidate> plainest_of(const Way& way, const Searched& searched, const Allowance& allowance,
-                                     std::optional<Candidate> best) {
-  const Problem& problem = way.problem;
-  std::vector<Costed> families;
-  for (std::size_t i = 0; i < way.families.size(); ++i)
-    if (searched.may_take(way, i, allowance.slowest())) families.push_back(way.families[i]);
-  std::stable_sort(families.begin(), families.end(), [&](const Costed& a, const Costed& b) {
-    return plainness(problem, {a.layout}) < plainness(problem, {b.layout});
-  });
-  std::vector<FamilySearch> searches = searches_of(problem, searched.at_risk, searched.bounds);
-  for (std::size_t start = 0; start < families.size();) {
-    const std::size_t count = std::min<std::size_t>(32, families.size() - start);
-    std::vector<std::optional<Candidate>> each(count);
-    in_parallel(count, static_cast<unsigned>(searches.size()), [&](std::size_t i, unsigned thread) {
-      each[i] = searches[thread].plainest(families[start + i], allowance, best);
-    });
-    for (const std::optional<Candidate>& one : each)
-      if (one && (!best || plainer(problem, *one, *best))) best = one;
-    start += count;
-  }
-  return best;
-}
-
-/// The plainest of the layouts that are as good as the fastest. No layout with a switch on is plainer than one without.
-std::optional<Candidate> plainest(const Searched& searched, const SearchResult& found) {
-  if (found.ranking.best().empty()) return std::nullopt;
-  const Candidate& fastest = found.ranking.best().front();
-  if (searched.ways.front()->problem.objective == Objective::Memory) return fastest;
-  const Allowance allowance(fastest.score.step_time, Draws(found.near_terms), searched.plain_within);
-  std::optional<Candidate> best;
-  for (const Way* way : searched.ways) {
-    if (best && std::popcount(best->switched) < std::popcount(way->problem.switched)) break;
-    best = plainest_of(*way, searched, allowance, best);
-  }
-  return best;
-}
-
 /// Counts the layouts of the families that were left from `next[i]` on of each way because nothing of them can fit.
-void count_unfit(const std::vector<Way*>& ways, const std::vector<std::size_t>& next, bool at_risk, Extent extent,
-                 Progress& progress) {
+void count_unfit(const std::vector<std::shared_ptr<Way>>& ways, const std::vector<std::size_t>& next, bool at_risk,
+                 Extent extent, Progress& progress) {
   extent.if_any = false, progress.counts = true;
   for (std::size_t i = 0; i < ways.size(); ++i) search_families(*ways[i], at_risk, true, extent, progress, next[i]);
 }
@@ -233,7 +171,18 @@ void offer_fastest(Way& base, bool at_risk, Extent extent, Kept& kept) {
   for (const Candidate& candidate : first.kept.ranking.best()) kept.offer(base.problem, candidate);
 }
 
-SearchResult search_all(Way& base, bool at_risk, bool bounds, Extent extent) {
+/// For the choice among what was found, if anything was.
+std::shared_ptr<const Searched> looked_into(std::vector<std::shared_ptr<Way>> ways, bool at_risk, bool bounds,
+                                            const Ranking& near, const SearchResult& found) {
+  if (found.ranking.best().empty()) return nullptr;
+  Searched searched{.ways = {}, .at_risk = at_risk, .bounds = bounds, .complete = complete_to(near)};
+  const Seconds slowest = slowest_plain(found.ranking.best().front().score.step_time);
+  for (std::shared_ptr<Way>& way : ways) searched.add(std::move(way), slowest);
+  return std::make_shared<const Searched>(std::move(searched));
+}
+
+SearchResult search_all(std::shared_ptr<Way> first, bool at_risk, bool bounds, Extent extent) {
+  Way& base = *first;
   SearchResult found;
   Progress progress(base.problem);
   found.at_risk = at_risk;
@@ -250,12 +199,10 @@ SearchResult search_all(Way& base, bool at_risk, bool bounds, Extent extent) {
   std::size_t next = search_families(base, at_risk, bounds, extent, progress, 0, apart ? kFirst : base.families.size());
   const bool known = apart && progress.kept.ranking.full();
   if (!known) next = search_families(base, at_risk, bounds, extent, progress, next);
-  std::vector<std::unique_ptr<Way>> others;
-  std::vector<Way*> ways = {&base};
+  std::vector<std::shared_ptr<Way>> ways = {std::move(first)};
   std::vector<std::size_t> left = {next};
   for (const SwitchMask on : choices) {
-    others.push_back(switched(base, on, slowest_kept(progress.kept, extent), bounds));
-    ways.push_back(others.back().get());
+    ways.push_back(switched(base, on, slowest_kept(progress.kept, extent), bounds));
     left.push_back(search_families(*ways.back(), at_risk, bounds, extent, progress));
   }
   if (known) left.front() = search_families(base, at_risk, bounds, extent, progress, next);
@@ -266,12 +213,8 @@ SearchResult search_all(Way& base, bool at_risk, bool bounds, Extent extent) {
   found.near = near_of(kept.near), found.judged = progress.judged;
   if (all && !extent.best_alone) {
     found.near_terms = terms_of_each(base.problem, found.near);
-    const Searched searched{.ways = {ways.begin(), ways.end()},
-                            .at_risk = at_risk,
-                            .bounds = bounds,
-                            .complete = complete_to(kept.near),
-                            .plain_within = extent.plain_within};
-    found.recommended = plainest(searched, found);
+    found.searched = looked_into(std::move(ways), at_risk, bounds, kept.near, found);
+    found.recommended = plainest(found);
   }
   found.stats = progress.stats;
   found.stats.rejected = progress.tally.rows();
@@ -348,9 +291,9 @@ SearchResult count_alone(const Problem& problem, std::span<const Family> familie
 SearchResult search_certain_first(const Problem& problem, std::vector<Family> families, const Extent& extent,
                                   bool bounds) {
   if (bounds && !some_run(problem, families)) return count_alone(problem, families, extent);
-  Way base(problem);
-  base.families =
-      cost_families(problem, std::move(families), most_memory(problem, bounds), extent.slowest, base.splits);
+  const auto base = std::make_shared<Way>(problem);
+  base->families =
+      cost_families(problem, std::move(families), most_memory(problem, bounds), extent.slowest, base->splits);
   const bool fast = extent.slowest < Seconds::infinity();
   const bool at_risk_too = !(problem.headroom.bytes || problem.headroom.share || fast || extent.certain);
   Extent sure = extent;
@@ -358,7 +301,7 @@ SearchResult search_certain_first(const Problem& problem, std::vector<Family> fa
   SearchResult found;
   if (!extent.none_certain || !at_risk_too) found = search_all(base, false, bounds, sure);
   if (!found.ranking.best().empty()) return found;
-  if (fast) found.slower = anything_fits(problem, base.families, kSmallest);
+  if (fast) found.slower = anything_fits(problem, base->families, kSmallest);
   if (!at_risk_too) return found;
   const std::int64_t judged = found.judged;
   Extent rest = extent;

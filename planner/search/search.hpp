@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 
 #include "planner/answer/plan.hpp"
@@ -20,6 +21,8 @@ struct Kept {
   void merge(const Kept& other);
 };
 
+struct Searched;
+
 /// What a search found, before the reports are filled in.
 struct SearchResult {
   Ranking ranking{Objective::StepTime, 1};  ///< the first is the fastest that a wanted framework runs
@@ -27,6 +30,7 @@ struct SearchResult {
   std::vector<Candidate> near{};            ///< layouts that may be as fast as the first, itself among them
   std::vector<Terms> near_terms{};          ///< of their steps
   std::optional<Candidate> recommended{};   ///< the plainest of those that are as good as the first
+  std::shared_ptr<const Searched> searched{};  ///< what it was chosen of; plainest() chooses again
   Front front{};
   SearchStats stats{};
   bool at_risk = false;     ///< nothing fits for certain; these fit if the prediction is right
@@ -50,8 +54,6 @@ struct Extent {
   bool best_alone = false;
   /// With `best_alone` only a layout that is no slower, and fits for certain, is looked for.
   Seconds slowest = Seconds::infinity();
-  /// What the recommended layout may take at most, however plain: fewer GPUs take as long.
-  Seconds plain_within = Seconds::infinity();
   /// Only what fits for certain: what may fit is no answer.
   bool certain = false;
   /// Where no layout is found, families of which nothing can fit are not counted: for who asks another question then.

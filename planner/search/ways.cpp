@@ -91,8 +91,8 @@ std::vector<SwitchMask> switch_choices(const Problem& problem) {
   return all;
 }
 
-std::unique_ptr<Way> switched(const Way& base, SwitchMask on, Seconds slowest, bool bounds) {
-  auto way = std::make_unique<Way>(with_switches(base.problem, on));
+std::shared_ptr<Way> switched(const Way& base, SwitchMask on, Seconds slowest, bool bounds) {
+  auto way = std::make_shared<Way>(with_switches(base.problem, on));
   way->problem.pareto = false;  // the front is of the job as it stands
   const bool graphs = (on & kSwitchGraphs) != 0, lighter = (on & kSwitchOptimizer) != 0;
   // Graphs that save no time may save room where activations go to the host: norms, whose copies take some, stay.

@@ -52,6 +52,6 @@ struct Way {
 /// The job with some switches on, and of its families those whose layouts may take at most `slowest`. Graphs
 /// shorten a pass by what the GPU waits for launches at most, and a step by no larger share of it than its passes;
 /// their pools take memory.
-[[nodiscard]] std::unique_ptr<Way> switched(const Way& base, SwitchMask on, Seconds slowest, bool bounds);
+[[nodiscard]] std::shared_ptr<Way> switched(const Way& base, SwitchMask on, Seconds slowest, bool bounds);
 
 }  // namespace plan
