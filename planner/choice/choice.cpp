@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "formulas/parameters.hpp"
+#include "formulas/states.hpp"
 #include "planner/choice/fewer_gpus.hpp"
 #include "planner/estimate/evaluate.hpp"
 #include "planner/memory/host_memory.hpp"
@@ -124,6 +126,34 @@ RunnableSearch find_offloaded(const Problem& problem, Extent extent, Seconds slo
   return found;
 }
 
+namespace {
+
+/// Do states alone take so much of the GPUs that what fits them is most often short of memory?
+bool states_fill_memory(const Problem& problem) {
+  constexpr double kMuch = 0.2;  // with all that is shared out
+  if (problem.training.adapters()) return false;
+  const StateBytes states = state_bytes(problem.training, 0);
+  const auto parameters = static_cast<double>(model_parameters(problem.model).total);
+  const RealBytes all = parameters * (states.weights + states.grads + states.master + states.moments);
+  return all > kMuch * problem.gpus * RealBytes(problem.cluster.gpu.memory);
+}
+
+/// What leaves something to the hosts, where it is so much faster than what fits the GPUs. Their fastest layout says
+/// that alone: all else that a search finds is thrown away then.
+std::optional<RunnableSearch> find_hosted_first(const Problem& problem, Extent quick, const Extent& extent,
+                                                Searches& searches) {
+  quick.best_alone = true;
+  RunnableSearch fast = find_as_stated(on_gpus(problem), quick, searches);
+  if (!answers_for_certain(fast.result) || fast.nothing_runs || !short_of_memory(fast)) return std::nullopt;
+  const Seconds fastest = fastest_step(fast);
+  RunnableSearch hosted = find_offloaded(problem, extent, fastest / worth_the_host(problem), searches);
+  if (!answers_for_certain(hosted.result) || hosted.nothing_runs) return std::nullopt;
+  hosted.judged += fast.judged, hosted.without_hosts = fastest;
+  return hosted;
+}
+
+}  // namespace
+
 RunnableSearch find_runnable(const Problem& problem, const Extent& extent) {
   Searches searches;
   return find_runnable(problem, extent, searches);
@@ -138,6 +168,9 @@ RunnableSearch find_runnable(const Problem& problem, const Extent& extent, Searc
   const bool later =
       offloads && !extent.certain && extent.families == Extent{}.families && problem.objective == Objective::StepTime;
   sure.certain |= later;
+  if (later && !extent.best_alone && states_fill_memory(problem))
+    if (std::optional<RunnableSearch> hosted = find_hosted_first(problem, sure, extent, searches))
+      return *std::move(hosted);
   RunnableSearch found = find_as_stated(on_gpus(problem), sure, searches);
   const bool answered = answers_for_certain(found.result) && !found.nothing_runs;
   // What is slower than was asked for is not counted: there may be legal layouts then.
