@@ -142,10 +142,6 @@ class FewerGpus {
     if (before == Ready::Yes)
       return {find_no_slower(first, slowest(gpus, before), unusual(best_.search, problem_), searches_), false};
     if (before == Ready::Paper) return {find_readier(first, slowest(gpus, before), searches_), false};
-    // What divides well and is nearly all of them is most often the one to use: a look at its fastest step alone would
-    // come on top.
-    if (before == Ready::Nothing && divides_well(problem_, gpus) && gpus >= kNearlyAsBusy * problem_.gpus)
-      return {find_runnable(on(problem_, gpus), {.if_any = true}, searches_), true};
     return {find_runnable(first, kFirst, searches_), false};
   }
 
