@@ -77,9 +77,13 @@ struct PartialLayouts {
                                             both_ways(layout.schedule), plain);
     const LeastChunks chunks{layout.vp, held(pipeline, layout.pp - 1)};
     bool covered = false;
-    for (const LeastActivity& under : least_activities(problem, layout, recomputes, fewest, kept, plain, &costs))
-      covered = covered || (least_peak(states, under, chunks, plain) <= peak &&
-                            bound.of_run(layout, pipeline.micro_batches, steps, under.again) <= time);
+    for (const LeastActivity& under : least_activities(problem, layout, recomputes, fewest, kept, plain, &costs)) {
+      const RealBytes least = least_peak(states, under, chunks, plain);
+      covered = covered || (least <= peak && bound.of_run(layout, pipeline.micro_batches, steps, under.again) <= time);
+      // Who holds more micro-batches, or larger chunks, needs no less.
+      REQUIRE(least_peak(states, under, {chunks.vp, chunks.flights + 0.5}, plain) >= least);
+      REQUIRE(least_peak(states, under, {chunks.vp + 1, chunks.flights}, plain) <= least);
+    }
     REQUIRE(covered);
   }
 

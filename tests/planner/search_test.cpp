@@ -16,6 +16,7 @@
 #include "planner/rules/rules.hpp"
 #include "planner/search/enumerate.hpp"
 #include "planner/search/memory_front.hpp"
+#include "planner/search/plainest.hpp"
 #include "planner/search/plainness.hpp"
 #include "planner/search/search.hpp"
 
@@ -128,6 +129,19 @@ Allowed allowed_beside(const Problem& problem, const std::vector<Candidate>& nea
   };
 }
 
+/// The plainest of those that may be as good as the fastest; those are sorted.
+std::optional<Candidate> plainest_by_hand(const Problem& problem, const std::vector<Candidate>& good,
+                                          const Allowed& allowed, bool at_risk) {
+  const auto counts = [&](const Candidate& candidate) { return plainness(problem, candidate).counts; };
+  std::optional<Candidate> plainest;
+  for (const Candidate& candidate : good) {
+    if (plainest && counts(candidate) > counts(*plainest)) break;  // laid by hand it is no plainer
+    const Candidate one = laid(problem, candidate, allowed, at_risk);
+    if ((!plainest || plainer(problem, one, *plainest)) && allowed(one)) plainest = one;
+  }
+  return plainest;
+}
+
 /// The choice by its definition: of all that run and may be as good as the fastest that does, the plainest.
 void check_choice(const Problem& problem, const SearchResult& found, const std::vector<Candidate>& all) {
   const std::vector<Candidate> some = running(all);
@@ -147,16 +161,14 @@ void check_choice(const Problem& problem, const SearchResult& found, const std::
   }
   if (problem.objective == Objective::Memory) return check_same({*found.recommended}, {found.ranking.best().front()});
   const Allowed allowed = allowed_beside(problem, found.near);
-  const auto plain = [&](const Candidate& a, const Candidate& b) { return plainer(problem, a, b); };
-  const auto counts = [&](const Candidate& candidate) { return plainness(problem, candidate).counts; };
-  std::sort(good.begin(), good.end(), plain);
-  std::optional<Candidate> plainest;
-  for (const Candidate& candidate : good) {
-    if (plainest && counts(candidate) > counts(*plainest)) break;  // laid by hand it is no plainer
-    const Candidate one = laid(problem, candidate, allowed, found.at_risk);
-    if ((!plainest || plain(one, *plainest)) && allowed(one)) plainest = one;
+  std::sort(good.begin(), good.end(), [&](const Candidate& a, const Candidate& b) { return plainer(problem, a, b); });
+  check_same({*found.recommended}, {*plainest_by_hand(problem, good, allowed, found.at_risk)});
+  for (const double share : {1.01, 1.0}) {  // nothing takes longer than that
+    const Allowed within = [&](const Candidate& c) { return c.score.step_time <= share * fastest && allowed(c); };
+    std::vector<Candidate> sooner = good;
+    std::erase_if(sooner, [&](const Candidate& c) { return c.score.step_time > share * fastest; });
+    check_same({*plainest(found, share * fastest)}, {*plainest_by_hand(problem, sooner, within, found.at_risk)});
   }
-  check_same({*found.recommended}, {*plainest});
   CHECK(found.recommended->runs_on != 0);
   CHECK(std::none_of(good.begin(), good.end(), [&](const Candidate& other) {
     if (other.switched != found.recommended->switched) return false;
