@@ -1,6 +1,8 @@
 // A measuring plugin for tests: times follow known laws, so that what the probe finds can be checked against them.
 // PLUGIN_DOUBLE=die:2 makes rank 2 end without a word at its third GEMM, hang:2 makes it never come to an end there,
-// stop:2 stops its whole process, fail:2 makes it report an error.
+// stop:2 stops its whole process, fail:2 makes it report an error, slow:2 takes a while there. full:2 fills texts to
+// their last character and counts more samples than there is room for, none:2 counts less than none; shut:2 opens no
+// device, alone:2 gives no id of a world. abi:0 and size:0 make the library one of another version of plan.
 #include <signal.h>
 #include <unistd.h>
 
@@ -33,7 +35,13 @@ std::string fault(int rank) {
   return colon != std::string::npos && std::stoi(all.substr(colon + 1)) == rank ? all.substr(0, colon) : std::string();
 }
 
-int open_device(const plan_probe_setup* setup, void** out, plan_probe_device* device, char*, size_t) {
+template <std::size_t N>
+void fill(char (&text)[N]) {
+  std::memset(text, 'x', N);
+}
+
+int open_device(const plan_probe_setup* setup, void** out, plan_probe_device* device, char* error, size_t size) {
+  if (fault(setup->rank) == "shut") return std::snprintf(error, size, "it is on fire"), PLAN_PROBE_FAILED;
   static auto* const states = new std::vector<std::unique_ptr<State>>;  // never freed, and no leak: see close_device
   *out = states->emplace_back(new State{*setup}).get();
   std::snprintf(device->name, sizeof device->name, "NVIDIA H100 80GB HBM3");
@@ -46,11 +54,16 @@ int open_device(const plan_probe_setup* setup, void** out, plan_probe_device* de
   device->l2_bytes = 52428800;
   device->sm_count = 132;
   device->devices = setup->local_world;
+  if (fault(setup->rank) == "full")
+    fill(device->name), fill(device->uuid), fill(device->pci_bus), fill(device->capability), fill(device->runtime),
+        fill(device->nccl), fill(device->cudnn), fill(device->cublas);
   return PLAN_PROBE_OK;
 }
 
 int supports(void*, const plan_probe_point*, char*, size_t) { return PLAN_PROBE_OK; }
-int unique_id(void*, unsigned char id[PLAN_PROBE_ID_BYTES], char*, size_t) {
+int unique_id(void* opaque, unsigned char id[PLAN_PROBE_ID_BYTES], char* error, size_t size) {
+  if (fault(static_cast<State*>(opaque)->setup.rank) == "alone")
+    return std::snprintf(error, size, "libnccl.so.2 is missing"), PLAN_PROBE_UNSUPPORTED;
   return std::memset(id, 7, PLAN_PROBE_ID_BYTES), PLAN_PROBE_OK;
 }
 int join(void*, const unsigned char id[PLAN_PROBE_ID_BYTES], char* error, size_t size) {
@@ -80,6 +93,7 @@ int measure(void* opaque, const plan_probe_point* p, plan_probe_result* r, char*
     const std::string what = fault(state->setup.rank);
     if (what == "die") _exit(9);
     if (what == "stop") raise(SIGSTOP);
+    if (what == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     if (what == "hang")
       while (!state->stopped) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     if (what == "fail") return std::snprintf(error, size, "an illegal memory access was encountered"), PLAN_PROBE_LOST;
@@ -92,6 +106,9 @@ int measure(void* opaque, const plan_probe_point* p, plan_probe_result* r, char*
   r->count = 9;
   const double seconds = seconds_of(*p, r->bytes);
   for (int i = 0; i < r->count; ++i) r->seconds[i] = seconds * (1 + 0.002 * ((i * 7) % 9 - 4) / 4.0);
+  const std::string what = fault(state->setup.rank);
+  if (what == "full") fill(r->text), r->count = PLAN_PROBE_SAMPLES + 1;
+  if (what == "none") r->count = -3;
   if (p->kind == PLAN_PROBE_MEMORY)
     r->value[0] = 85520809984.0, r->value[1] = 84930000000.0, r->value[2] = 558345748, r->value[3] = 33554432;
   if (p->kind == PLAN_PROBE_SUSTAINED) r->value[0] = 1.5e-3, r->value[1] = 1.65e-3;
@@ -111,4 +128,10 @@ constexpr plan_probe_backend kBackend{
 
 }  // namespace
 
-extern "C" const plan_probe_backend* plan_probe_backend_v1(void) { return &kBackend; }
+extern "C" const plan_probe_backend* plan_probe_backend_v1(void) {
+  static plan_probe_backend other = kBackend;
+  const std::string what = fault(0);
+  other.abi = what == "abi" ? PLAN_PROBE_ABI + 1 : PLAN_PROBE_ABI;
+  other.size = sizeof other - (what == "size" ? 1 : 0);
+  return &other;
+}

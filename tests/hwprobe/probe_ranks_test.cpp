@@ -173,6 +173,15 @@ TEST_CASE("a rank that dies, hangs, is stopped or fails is named; what was measu
   }
 }
 
+TEST_CASE("a point may take five seconds longer than a rank may be silent, however short it was thought to be") {
+  const Bench bench;
+  const Outcome done = run(bench, "PLUGIN_DOUBLE=slow:1 CUDA_VISIBLE_DEVICES=0,1 " + bench.with_gpus() + kPlan +
+                                      "-o node.yaml --timeout 0.5s --budget 5s");
+  CAPTURE(done.err);
+  CHECK(done.status == 0);
+  CHECK(done.seconds >= 1.5);
+}
+
 TEST_CASE("a stopped rank is named by its silence") {
   const Bench bench;
   const std::string rank = "PLAN_WORLD=3 PLAN_JOB=stopped PLAN_LOCAL_WORLD=3 ";

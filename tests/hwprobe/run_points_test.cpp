@@ -134,6 +134,11 @@ TEST_CASE("canaries are what plan-measuring(7) says: a product of 4096 x 4096 x 
   int products = 0, copies = 0;
   const auto ask = [&](const SweepPoint& p) {
     const plan_probe_point& point = p.point;
+    if (p.id.starts_with("canary")) {  // as short as a median allows
+      CHECK(point.least_samples == 5);
+      CHECK(point.most_samples == 9);
+      CHECK(point.max_seconds == 0.05);
+    }
     if (p.id == "canary gemm") {
       CHECK(point.kind == PLAN_PROBE_GEMM);
       CHECK(point.format == PLAN_PROBE_BF16);
