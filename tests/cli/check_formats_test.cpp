@@ -1,6 +1,7 @@
 // Formats that other programs read, on names that need escaping. The published SARIF schema and a JUnit reader are
 // tried in tests/validators.
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <set>
 
@@ -92,6 +93,32 @@ TEST_CASE("Markdown: a table whose cells stay cells") {
     if (row.starts_with("| **memory.peak**")) CHECK(std::count(row.begin(), row.end(), '|') == 5);
   CHECK(text.find("<x>") == std::string::npos);
   CHECK(text.find("m\\|x on 8 x gpu") != std::string::npos);
+}
+
+TEST_CASE("Markdown: jobs that pass are folded away beside others, each job stands once, and a job alone is open") {
+  const auto report = [](const std::vector<bool>& passes) {
+    CheckReport all;
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+      CheckedJob job{.name = fmt::format("job{}", i), .title = "m", .budget = "b.yaml"};
+      job.findings = {{.rule = "gpus", .state = passes[i] ? State::Pass : State::Fail}};
+      all.jobs.push_back(job);
+    }
+    return check_markdown(all);
+  };
+  for (const std::vector<bool>& passes :
+       {std::vector<bool>{true}, {false}, {true, true}, {true, false}, {false, true, true}, {false, false}}) {
+    const std::string text = report(passes);
+    CAPTURE(text);
+    const std::size_t fold = text.find("<details>"), end = text.find("</details>");
+    const bool folds = passes.size() > 1 && std::find(passes.begin(), passes.end(), true) != passes.end();
+    CHECK((fold != std::string::npos) == folds);
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+      const std::size_t at = text.find(fmt::format("job{}", i));
+      REQUIRE(at != std::string::npos);
+      CHECK(text.find(fmt::format("job{}", i), at + 1) == std::string::npos);
+      CHECK((folds && fold < at && at < end) == (folds && passes[i]));
+    }
+  }
 }
 
 TEST_CASE("text that is no UTF-8 is mended, all else stays") {

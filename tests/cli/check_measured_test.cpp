@@ -2,7 +2,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "check_files.hpp"
+#include "cli/check/measured.hpp"
+#include "sample_plan.hpp"
 
 using namespace plan;
 using namespace plan::checks;
@@ -102,6 +106,42 @@ TEST_CASE("measured figures follow from the log; what it does not show stays pre
   // A run that went on did fit, and nothing says how near it came.
   CHECK(limit_of(report, "memory.fit")["measured"] == true);
   CHECK(!limit_of(report, "memory.fit").contains("now"));
+}
+
+TEST_CASE("an estimate takes the place of what was measured alone: a step without a peak, a peak without a step") {
+  const Estimate planned = sample::estimate(4, 6.25);
+  const auto memory = [](const Estimate& e) { return std::tuple(e.peak, e.peak_low, e.peak_high, e.capacity); };
+  const auto time = [](const Estimate& e) {
+    return std::tuple(e.step_time, e.step_time_low, e.step_time_high, e.tokens_per_s, e.tokens_per_s_per_gpu,
+                      e.mfu.model_causal, e.mfu.model_full, e.mfu.hardware);
+  };
+  const Estimate same = as_measured(planned, {});
+  CHECK(memory(same) == memory(planned));
+  CHECK(time(same) == time(planned));
+  const Estimate full = as_measured(planned, {.peak = RealBytes(5e9)});
+  CHECK(memory(full) == std::tuple(Bytes(5000000000), Bytes(5000000000), Bytes(5000000000), planned.capacity));
+  CHECK(time(full) == time(planned));
+  MeasuredJob timed;
+  timed.step.emplace(), timed.step->median = 2 * planned.step_time.value;
+  const Estimate slow = as_measured(planned, timed);
+  CHECK(memory(slow) == memory(planned));
+  for (const Seconds step : {slow.step_time, slow.step_time_low, slow.step_time_high})
+    CHECK(step == 2 * planned.step_time);
+  for (const auto& halved : {std::pair{slow.tokens_per_s, planned.tokens_per_s},
+                             {slow.tokens_per_s_per_gpu, planned.tokens_per_s_per_gpu},
+                             {slow.mfu.model_causal, planned.mfu.model_causal},
+                             {slow.mfu.model_full, planned.mfu.model_full},
+                             {slow.mfu.hardware, planned.mfu.hardware}})
+    CHECK(2 * halved.first == doctest::Approx(halved.second));
+  // What ran out did not fit, on the GPU that said so.
+  MeasuredJob out;
+  out.out_of_memory.emplace(), out.out_of_memory->capacity = RealBytes(6e9);
+  const Estimate beyond = as_measured(planned, out);
+  CHECK(beyond.capacity == Bytes(6000000000));
+  for (const Bytes peak : {beyond.peak, beyond.peak_low, beyond.peak_high}) CHECK(peak > beyond.capacity);
+  out.out_of_memory->capacity = RealBytes(0);
+  CHECK(as_measured(planned, out).capacity == planned.capacity);
+  CHECK(as_measured(planned, out).peak > planned.capacity);
 }
 
 TEST_CASE("memory: the device's own figure, else the allocator's with what it does not see, else what ran out") {

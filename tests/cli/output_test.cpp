@@ -34,6 +34,19 @@ Ran estimate_to(const std::string& file, const std::vector<std::string>& more = 
 
 }  // namespace
 
+TEST_CASE("of what a terminal obeys only colours pass, and those only where there are any") {
+  for (const char* color : {"\033[0m", "\033[1;31m", "\033[m"}) {
+    CHECK(for_people("a" + std::string(color) + "b", true) == "a" + std::string(color) + "b");
+    CHECK(for_people("a" + std::string(color) + "b", false) == "a?" + std::string(color).substr(1) + "b");
+  }
+  for (const char* other : {"\033[2J", "\033[31", "\033[1;31H", "\033]0;title", "\033", "\a", "\x7f", "\r"})
+    for (const bool color : {false, true}) {
+      CAPTURE(std::string(other).substr(1));
+      CHECK(for_people("a" + std::string(other), color) == "a?" + std::string(other).substr(1));
+    }
+  CHECK(for_people("a\tb\n c\n", true) == "a\tb\n c\n");
+}
+
 TEST_CASE("a file appears whole or not at all") {
   const fs::path folder = fs::temp_directory_path() / ("plan_output_test." + std::to_string(::getpid()));
   fs::create_directory(folder);

@@ -193,6 +193,15 @@ TEST_CASE("a job is asked for again by what its plan says of it, however it was 
   }
 }
 
+TEST_CASE("a slice that was figured out of the chips is figured out again, and one that was asked for is kept") {
+  for (const Origin origin : {Origin::Flag, Origin::File, Origin::Default}) {
+    const Args again = asked_as(
+        {}, {{"gpu", "tpu-v5p", Origin::Flag, ""}, {"gpus", "512", Origin::Flag, ""}, {"slice", "4x4x8", origin, ""}});
+    CHECK(again.slice == (origin == Origin::Default ? std::nullopt : std::optional<std::string>("4x4x8")));
+    CHECK(again.gpus == "512");
+  }
+}
+
 TEST_CASE("what no reader understands is refused, in a budget at its word") {
   for (const auto& row : all_good()) {
     const std::string& key = row.first;

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "check_files.hpp"
+#include "formulas/names.hpp"
 #include "formulas/parameters.hpp"
+#include "formulas/units.hpp"
 #include "presets/store.hpp"
 
 using namespace plan;
@@ -120,6 +122,53 @@ TEST_CASE("a name without its kind is told with the kind, whatever it names") {
     CHECK(checks::run({"show", noun}).err.find("plan ") != std::string::npos);
   for (const char* kind : {"model", "gpu", "cluster", "formula"})
     CHECK(checks::run({"show", kind}).err.find(fmt::format("`plan list {}s`", kind)) != std::string::npos);
+}
+
+TEST_CASE("what a list says of a model, a GPU and a cluster is what its preset says") {
+  const auto rows = [](const char* what) { return Json::parse(checks::run({"list", what, "--json"}).out)[what]; };
+  const auto number_behind = [](const std::string& text, const std::string& word) {
+    const std::size_t at = text.find(word);
+    return at == std::string::npos ? -1 : std::stod(text.substr(at + word.size()));
+  };
+  for (const Json& row : rows("gpus")) {
+    const Gpu gpu = load_gpu(row["name"].get<std::string>(), {}).value().value;
+    const std::string about = row["about"];
+    CAPTURE(gpu.name);
+    CAPTURE(about);
+    CHECK(std::stod(about) == doctest::Approx(static_cast<double>(gpu.memory.value) / kGiB).epsilon(0.01));
+    const DType sixteen = multiplies(gpu, Precision::Bf16) ? DType::Bf16 : DType::Fp16;
+    const double peak = gpu.peak[static_cast<std::size_t>(sixteen)].value / 1e12;
+    CHECK(number_behind(about, "GiB, ") == doctest::Approx(peak).epsilon(0.5 / peak + 1e-9));
+    CHECK(about.find(fmt::format(" TFLOP/s {}", name(sixteen))) != std::string::npos);
+  }
+  for (const Json& row : rows("clusters")) {
+    const Cluster cluster = load_cluster(row["name"].get<std::string>(), {}).value().value;
+    const std::string about = row["about"];
+    CAPTURE(cluster.name);
+    CAPTURE(about);
+    CHECK(about.starts_with(fmt::format("{} x {} a node, ", cluster.gpus_per_node, cluster.gpu.name)));
+    for (const Tier& tier : cluster.tiers)
+      CHECK(number_behind(about, ", " + tier.name + " ") == doctest::Approx(tier.bandwidth.value / 1e9).epsilon(1e-3));
+  }
+  for (const Json& row : rows("models")) {
+    const Model model = load_model(row["name"].get<std::string>(), {}).value().value;
+    const ModelParameters parameters = model_parameters(model);
+    const std::string about = row["about"];
+    CAPTURE(model.name);
+    CAPTURE(about);
+    const auto read = [](const std::string& text) {
+      std::size_t end = 0;
+      const double value = std::stod(text, &end);
+      const char unit = text[std::min(text.find_first_not_of(' ', end), text.size() - 1)];
+      return value * (unit == 'T' ? 1e12 : unit == 'B' ? 1e9 : unit == 'M' ? 1e6 : 1);
+    };
+    CHECK(read(about) == doctest::Approx(static_cast<double>(parameters.total)).epsilon(0.006));
+    const std::size_t active = about.find(" active");
+    CHECK((active != std::string::npos) == model.moe());
+    if (active != std::string::npos)
+      CHECK(read(about.substr(about.find(", ") + 2)) ==
+            doctest::Approx(static_cast<double>(parameters.active)).epsilon(0.006));
+  }
 }
 
 TEST_CASE("a list has the same names for people and for programs, each once") {

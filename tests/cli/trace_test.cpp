@@ -148,6 +148,9 @@ TEST_CASE("every hand-over has both ends, each inside a slice, and goes forward 
     for (const auto& [id, start] : starts) {
       const json& end = ends.at(id);
       CHECK(start["pid"] != end["pid"]);
+      CHECK_FALSE(start.contains("bp"));
+      CHECK(end["bp"] == "e");  // it points to the slice that it ends in, not to the next one
+      for (const char* key : {"name", "cat"}) CHECK(start[key] == end[key]);
       CHECK(start["ts"] <= end["ts"]);
       for (const json& event : {start, end}) {
         const double at = event["ts"];

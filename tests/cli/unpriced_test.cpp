@@ -104,6 +104,29 @@ TEST_CASE("a number of a hardware file that is edited moves a figure, or a note 
   CHECK(told >= 16);
 }
 
+TEST_CASE("no cluster that is shipped has a network beyond any adapter, and each whose network is ten times has") {
+  const TemporaryFolder folder;
+  int told = 0;
+  for (const PresetEntry& entry : list_presets(PresetKind::Cluster, {})) {
+    CAPTURE(entry.name);
+    const auto unlikely = [&](const std::string& cluster) {
+      const Json report = report_of({"estimate", "--model", "gpt2", "--gpus", "64", "--cluster", cluster, "--layout",
+                                     "tp1,mb1", "--framework", "none"});
+      if (report.is_discarded() || !report.contains("notes")) return false;
+      for (const Json& note : report["notes"])
+        if (note["code"] == "network_unlikely") return true;
+      return false;
+    };
+    CHECK_FALSE(unlikely(entry.name));
+    told +=
+        unlikely(folder.write("c.yaml", std::regex_replace(shown("cluster", entry.name.c_str()),
+                                                           std::regex(R"((nic|bandwidth): ([0-9.]+) )"), "$1: 9$2 ")))
+            ? 1
+            : 0;
+  }
+  CHECK(told >= 10);
+}
+
 TEST_CASE("a slip of a digit in a preset's own file is told, on every GPU, and its own numbers are not") {
   const TemporaryFolder folder;
   static const std::regex slips(R"(^(memory|memory_bandwidth|scale_up|host_link|nic): )");

@@ -128,6 +128,23 @@ std::vector<std::string> words_of(std::string_view text) {
 
 }  // namespace
 
+TEST_CASE("who states no GPUs is told how to, with as many as a node of the files has where there are files") {
+  const auto help = [](const std::vector<std::string>& words) {
+    Streams streams;
+    CHECK(run_command_line(words, streams) == 2);
+    CHECK(streams.err.find("`--gpus` is missing") != std::string::npos);
+    return streams.err.substr(streams.err.find("help: "));
+  };
+  CHECK(help({"estimate", "--model", "8b", "--layout", "tp2"}) == "help: write `--gpus 16384`\n");
+  const TemporaryFolder folder;
+  const std::string file = folder.write(
+      "run.sh",
+      "#!/bin/bash\ntorchrun --nproc-per-node 4 --nnodes $NODES pretrain_gpt.py --num-layers 8 --hidden-size 1024 "
+      "--num-attention-heads 8 --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 "
+      "--global-batch-size 64 --train-iters 5 --vocab-size 32000 --bf16 --eval-interval 5\n");
+  CHECK(help({"estimate", "--from", file}).find("`--gpus 4`") != std::string::npos);
+}
+
 TEST_CASE("every command says in every format what nobody stated") {
   const checks::Folder folder;
   folder.write("budget.yaml", "budget: 1\nmodel: 8b\ngpus: 8\nlayout: zero3\nlimits:\n  memory.peak: at most 79 GiB\n");

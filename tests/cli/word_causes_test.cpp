@@ -79,6 +79,28 @@ TEST_CASE("a word that came, went or changed is the cause of all that moved") {
   CHECK(told >= static_cast<int>(std::size(kMoved)));
 }
 
+TEST_CASE("a word is the cause of what it did on the GPUs that the plan uses, where others stay idle") {
+  const Folder folder;
+  const auto text = [&](const char* overlap) {
+    return std::string("budget: 1\nmodel: 8b\ncluster: dgx-h100\nframework: megatron\nseq: 4096\nglobal_batch: 96\n") +
+           "gpus: 26\noverlap: " + overlap + "\nsince_baseline:\n  step_time: at most -90 %\n";
+  };
+  folder.write("b.yaml", text("grads+p2p"));
+  folder.write("main.json", run({"check", "--budget", "b.yaml", "--baseline", "none", "--json"}).out);
+  folder.write("b.yaml", text("none"));
+  const Json report = Json::parse(run({"check", "--budget", "b.yaml", "--baseline", "main.json", "--json"}).out);
+  const Json limit = limit_of(report, "step_time.since_baseline");
+  CHECK(limit["now"].get<double>() > limit["before"].get<double>());
+  bool named = false;
+  for (const Json& cause : limit["causes"]) {
+    if (cause["key"] != "overlap") continue;
+    named = true;
+    REQUIRE(cause["effect"].is_number());
+    CHECK(cause["effect"].get<double>() > 0);
+  }
+  CHECK(named);
+}
+
 TEST_CASE("setting a word back is suggested where that keeps every limit") {
   const Folder folder;
   const Moved moved{"imbalance", "", "1.5"};

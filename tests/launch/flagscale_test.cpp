@@ -1,6 +1,9 @@
 // FlagScale's heterogeneous mode: what its meshes say, and what is wrong with them. Figures follow from FlagScale's own
 // rules: each mesh takes dp_0 * micro_batch / dp sequences at once.
 #include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <cmath>
 
 #include "planner/problem/axes.hpp"
 #include "small_files.hpp"
@@ -48,6 +51,31 @@ TEST_CASE("keys of FlagScale's that nothing reads are named, those of its launch
        {"  no_shared_fs: true\n", "  logging:\n    log_interval: 5\n", "  checkpoint:\n    save_interval: 50\n",
         "  brand_new_offload_ratio: null\n", "  moe_of_ours: false\n"})
     CHECK(with(line).unused.empty());
+}
+
+TEST_CASE(
+    "FlagScale's `multiple_of` rounds two thirds of four times hidden up, times the multiplier, where both are sizes") {
+  const auto width = [](long long hidden, long long multiple, const char* multiplier) {
+    const std::string text = fmt::format(
+        "system:\n  tensor_model_parallel_size: 1\n  precision:\n    bf16: true\nmodel:\n  num_layers: 8\n"
+        "  hidden_size: {}\n  num_attention_heads: 16\n  seq_length: 2048\n  max_position_embeddings: 2048\n"
+        "  micro_batch_size: 1\n  global_batch_size: 64\n  multiple_of: {}\n  swiglu: true\n{}data:\n  tokenizer:\n"
+        "    vocab_size: 32000\n",
+        hidden, multiple, multiplier[0] == 0 ? "" : fmt::format("  hidden_dim_multiplier: {}\n", multiplier));
+    const LaunchJob job = job_of("train.yaml", text, on(64));
+    return job.model ? static_cast<long long>(job.model->kinds.at(0).dense.width) : -1;
+  };
+  const auto law = [](double hidden, double multiple, double multiplier) {
+    return static_cast<long long>(std::ceil(std::floor(std::floor(8 * hidden / 3) * multiplier) / multiple) * multiple);
+  };
+  for (const long long hidden : {1024, 4096, 5120})
+    for (const long long multiple : {1, 256, 1000, 1 << 20}) {
+      CAPTURE(hidden);
+      CAPTURE(multiple);
+      CHECK(width(hidden, multiple, "") == law(static_cast<double>(hidden), static_cast<double>(multiple), 1));
+      CHECK(width(hidden, multiple, "1.3") == law(static_cast<double>(hidden), static_cast<double>(multiple), 1.3));
+    }
+  CHECK(width(4096, (1 << 20) + 1, "") == width(4096, 0, ""));  // no multiple that anybody means
 }
 
 TEST_CASE("FlagScale's meshes: stages, degrees and micro-batches of each kind of GPU") {

@@ -50,6 +50,16 @@ std::string config(const Machines& c, bool megatron, const std::string& section 
 
 }  // namespace
 
+TEST_CASE("a `--config` that nothing follows names no file") {
+  for (const char* words : {"", " --config", " grpo.max_num_steps=5 --config", " --config --config"}) {
+    CAPTURE(std::string(words));
+    const Files files;
+    const Result<LaunchJob> job =
+        files.read("run.sh", fmt::format("#!/bin/bash\nuv run examples/run_grpo_math.py{}\n", words));
+    CHECK((job.has_value() || !job.error().front().message.empty()));
+  }
+}
+
 TEST_CASE("the section that is on trains, whichever of DTensor's it is") {
   const std::string on =
       "    enabled: true\n    tensor_parallel_size: 2\n    context_parallel_size: 1\n    activation_checkpointing: "

@@ -2,11 +2,13 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
 #include "cli/launch/job/keys.hpp"
 #include "cli/launch/job/unread.hpp"
+#include "cli/launch/job/weighty_names.hpp"
 #include "small_files.hpp"
 
 namespace plan {
@@ -27,6 +29,20 @@ TEST_CASE("names that nothing reads are one note, with the place of the first") 
   CHECK(notes[0].text.starts_with("x.yaml:3: what these keys change is not known: `a.b`, `c`"));
   CHECK(notes[1].code == "unknown_flag");
   CHECK(notes[1].text.starts_with("x.yaml:3: what these flags change is not known: "));
+}
+
+TEST_CASE("a slip is found in the first part of two keys that differs, also where one key ends and the other goes on") {
+  const auto slip = [](std::string_view key, std::string_view known) { return is_slip(key, std::array{known}); };
+  CHECK(slip("trainer.nnodse", "trainer.nnodes"));
+  CHECK(slip("trainer.num_nodess", "trainer.num_nodes"));
+  CHECK_FALSE(slip("trainer.num_nodes.x", "trainer.num_nodes"));  // a key below it is another one
+  CHECK_FALSE(slip("trainer.num_nodes", "trainer.num_nodes.x"));
+  for (const char* key : {"model.size.x", "model.siz", "size", "trainer.num_nodes_per_x"})
+    CHECK_FALSE(slip(key, "model.size"));
+  CHECK_FALSE(slip("model.size", "model.size.x"));
+  CHECK_FALSE(slip("data.min_seq_length", "data.max_seq_length"));  // words of a pair
+  CHECK_FALSE(slip("optim.lr_1", "optim.lr_2"));
+  CHECK_FALSE(slip("trainer.nnodes", "trainer.nnodes"));
 }
 
 TEST_CASE("a key that may weigh is told with its line and in backticks by every reader") {

@@ -46,7 +46,7 @@ TESTS = {
     "presets": ["presets", "planner", "cli"],
     "hwprobe": ["hwprobe", "probe_check", "probe_ranks", "presets", "cli"],
     "cli/launch": ["launch", "frameworks", "hostile_launch", "cli"],
-    "cli": ["cli", "told", "launch", "logs", "hostile", "faulty_runs"],
+    "cli": ["cli", "told", "launch", "logs", "probe_check", "probe_ranks", "hostile", "faulty_runs"],
 }
 ROUND = 200  # changes that are compiled at once: each round runs all tests once
 TOOLS = os.path.dirname(os.path.abspath(__file__))
