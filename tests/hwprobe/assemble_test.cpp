@@ -110,6 +110,28 @@ TEST_CASE("copies of a GPU that is alone say nothing of what several reach at on
   CHECK(p.host_link.all_gpus_h2d.value == 0);
 }
 
+TEST_CASE("copies between the GPUs of a node are told once for each pair and way, and those of other nodes are not") {
+  for (const int nodes : {1, 2}) {
+    JobFacts f = facts(4);
+    f.ranks = 4 * nodes, f.nodes = nodes;
+    std::vector<Observation> all;
+    for (int distance = 1; distance < 4; ++distance) {
+      Observation o;
+      o.planned.section = Section::Pairs;
+      o.planned.point.kind = PLAN_PROBE_PAIR, o.planned.point.number[0] = distance;
+      o.bytes = 1e9;
+      for (int r = 0; r < f.ranks; ++r) o.ranks.push_back(r), o.medians.push_back(1e-3 * (10 * distance + r));
+      all.push_back(std::move(o));
+    }
+    const HardwareProfile p = assemble(f, all);
+    REQUIRE(p.pairs.size() == 4 * 3);
+    for (const ProfilePair& pair : p.pairs) {
+      const int distance = (pair.to - pair.from + 4) % 4;
+      CHECK(pair.gb_s == doctest::Approx(1e3 / (10 * distance + pair.from)));
+    }
+  }
+}
+
 TEST_CASE("where larger groups of nodes are slower for good, an upper tier of the fabric begins") {
   JobFacts f = facts(2);
   f.ranks = 16, f.nodes = 8;
@@ -138,6 +160,21 @@ TEST_CASE("a slow GPU is named") {
   REQUIRE(p.warnings.size() == 1);
   CHECK(p.warnings[0].where == "node02/GPU 5");
   CHECK(p.warnings[0].text == "GEMMs ran 6 % below the other GPUs");
+}
+
+TEST_CASE("a GPU is slow that is so in three products, by a share that counts") {
+  const auto named = [](std::size_t products, double slow) {
+    std::vector<Observation> all;
+    for (const Observation& o : observe(sweep_for(8), Truth{}, 8, slow))
+      if (o.planned.point.kind == PLAN_PROBE_GEMM && all.size() < products) all.push_back(o);
+    REQUIRE(all.size() == products);
+    return assemble(facts(8), all).warnings.size();
+  };
+  CHECK(named(3, 0.06) == 1);
+  CHECK(named(2, 0.06) == 0);
+  CHECK(named(1, 0.5) == 0);
+  CHECK(named(20, 0.001) == 0);
+  CHECK(named(20, 0) == 0);
 }
 
 TEST_CASE("a section whose canary moved by more than 3 % is marked, on which plan-measuring(7) agrees") {

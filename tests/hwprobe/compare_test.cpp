@@ -7,7 +7,9 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <tuple>
 
+#include "formulas/efficiency.hpp"
 #include "full_profile.hpp"
 
 using namespace plan;
@@ -46,6 +48,67 @@ TEST_CASE("what the data sheet expects has the shape of what was measured") {
   const auto changes = compare_profiles(expected_profile(node(1), cluster), node(1));
   CHECK(changes.size() == 4);  // no host link on the data sheet
   for (const FigureChange& c : changes) CHECK(std::abs(c.better) < 0.6);
+}
+
+TEST_CASE("every part of what is expected is the cluster's own, and none is what was measured") {
+  const HardwareProfile measured = full_profile();
+  Cluster cluster;
+  cluster.name = "expected";
+  Gpu& gpu = cluster.gpu;
+  gpu.peak.fill(FlopsPerSecond(9.9e14));
+  gpu.memory = round_bytes(64 * kGiB);
+  gpu.memory_bandwidth = BytesPerSecond(3.35e12), gpu.memory_efficiency = 0.75;
+  gpu.scale_up = BytesPerSecond(4.5e11), gpu.host_link = BytesPerSecond(6e10);
+  for (const int way : {0, 1})
+    gpu.attention[static_cast<std::size_t>(way)] = {.t0 = Seconds(3e-6 + 1e-6 * way),
+                                                    .rate = FlopsPerSecond(5e14 - 1e14 * way)};
+  cluster.tiers = {{.name = "nvlink", .size = 8, .bandwidth = gpu.scale_up},
+                   {.name = "network", .size = 1 << 20, .bandwidth = BytesPerSecond(5e10)}};
+  cluster.gpus_per_node = 8;
+  const HardwareProfile expected = expected_profile(measured, cluster);
+  CHECK(expected.name == "expected");
+  CHECK(expected.memory.usable_gib == 64);
+  for (const Measured& copy : {expected.hbm.copy, expected.hbm.triad}) {
+    CHECK(copy.value == doctest::Approx(0.9 * 3350));
+    CHECK(copy.spread == 0);
+  }
+  for (const ProfileAttention& a : expected.attention) {
+    CHECK(a.fmax_tflops == doctest::Approx(a.backward ? 400 : 500));
+    CHECK(a.t0_us == doctest::Approx(a.backward ? 4 : 3));
+  }
+  for (const ProfileKernel& k : expected.memory_bound) {
+    CHECK(k.gb_s == doctest::Approx(0.75 * 3350));
+    CHECK(k.spread == 0);
+  }
+  for (const Measured& way : {expected.host_link.h2d, expected.host_link.d2h}) {
+    CHECK(way.value == doctest::Approx(0.88 * 60));
+    CHECK(way.spread == 0);
+  }
+  for (const ProfilePair& pair : expected.pairs) CHECK(pair.gb_s == doctest::Approx(0.88 * 450));
+  for (const ProfileTier& tier : expected.tiers) CHECK(tier.measured_gb_s == doctest::Approx(0.96 * tier.per_gpu_gb_s));
+  REQUIRE(expected.gemm.size() == measured.gemm.size());
+  for (std::size_t i = 0; i < measured.gemm.size(); ++i)
+    for (std::size_t p = 0; p < measured.gemm[i].grid.size(); ++p) {
+      const GemmPoint &one = expected.gemm[i].grid[p], &was = measured.gemm[i].grid[p];
+      CHECK(std::tie(one.m, one.n, one.k) == std::tie(was.m, was.n, was.k));
+      CHECK(one.us != was.us);
+      CHECK(one.us >= 2 * one.m * one.n * one.k / 9.9e14 * 1e6);
+      CHECK(one.spread == 0);
+    }
+  REQUIRE(expected.collectives.size() == measured.collectives.size());
+  for (std::size_t i = 0; i < measured.collectives.size(); ++i) {
+    const ProfileCurve& curve = expected.collectives[i];
+    const bool across = curve.layout.nodes > 1 && curve.layout.ranks_per_node == 1;
+    for (std::size_t p = 0; p < curve.table.size(); ++p) {
+      const CurvePoint& one = curve.table[p];
+      CHECK(one.bytes == measured.collectives[i].table[p].bytes);
+      CHECK(one.spread == 0);
+      CHECK(
+          one.us ==
+          doctest::Approx(
+              collective_time(cluster, curve.op, RealBytes(one.bytes), {curve.layout.n, across ? 8 : 1}).value * 1e6));
+    }
+  }
 }
 
 TEST_CASE("the rates that a data sheet lets expect are a good part of its peaks, format by format, and none is more") {

@@ -335,6 +335,8 @@ TEST_CASE("one size is a bandwidth, if it is not latency alone") {
   const ProfileCurve& curve = profile.collectives.at(0);
   CHECK(curve.busbw_gb_s == doctest::Approx(8589934592 * 1.75 / 33000e-6 / 1e9).epsilon(0.03));
   CHECK(curve.alpha_us > 1);
+  CHECK(curve.quality.points == 1);
+  CHECK(curve.quality.flags == std::vector<std::string>{"one_size"});
   // The curve passes through its point.
   const double transfer = 8589934592 * 1.75 / (curve.busbw_gb_s * 1e9);
   CHECK(std::pow(std::pow(curve.alpha_us * 1e-6, curve.p) + std::pow(transfer, curve.p), 1 / curve.p) ==

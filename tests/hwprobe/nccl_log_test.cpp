@@ -34,6 +34,16 @@ TEST_CASE("channels of a communicator are read from NCCL's log") {
   CHECK(channels->nvls == 16);
   CHECK(channels->p2p == 32);
   CHECK_FALSE(read_nccl_channels("NCCL INFO Channel 00/24 : 0 1 2").has_value());
+  for (const int coll : {0, 1, 16})
+    for (const int p2p : {0, 1, 32}) {
+      const auto some = read_nccl_channels("h:1:2 [0] NCCL INFO " + std::to_string(coll) + " coll channels, " +
+                                           std::to_string(p2p) + " p2p channels, 2 p2p channels per peer");
+      REQUIRE(some.has_value() == (coll > 0 || p2p > 0));
+      if (!some) continue;
+      CHECK(some->collective == coll);
+      CHECK(some->p2p == p2p);
+      CHECK(some->nvls == 0);
+    }
 }
 
 TEST_CASE("every choice of algorithm, protocol and size is read, and a size that is none is not") {

@@ -154,6 +154,13 @@ TEST_CASE("numbers that no rank can mean do not arrive, those at the edge do") {
     for (const int good : {0, 1 << 20}) CHECK(hello(number, good));
     for (const int bad : {-1, (1 << 20) + 1}) CHECK_FALSE(hello(number, bad));
   }
+  const auto check = [&](int numa) {
+    RankCheck c = any_check(random);
+    c.numa = numa;
+    return unpack_check(pack_check(c)).has_value();
+  };
+  for (const int numa : {-1, 0, 1024}) CHECK(check(numa));
+  for (const int numa : {-2, 1025}) CHECK_FALSE(check(numa));
   const double nan = std::numeric_limits<double>::quiet_NaN(), endless = std::numeric_limits<double>::infinity();
   const std::function<void(RankResult&, double)> places[] = {
       [](RankResult& r, double x) { r.data.count = 2, r.data.seconds[1] = x; },

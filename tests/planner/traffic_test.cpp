@@ -207,6 +207,38 @@ TEST_CASE("every message is what an independent count finds") {
   for (const int met : {tied, experts, hybrid, both}) CHECK(met >= oracle::at_least(30));
 }
 
+TEST_CASE("weights that are gathered in fp8 take a byte each, whose layers are not in bf16, and all others as before") {
+  Problem problem;
+  problem.model = oracle::dense_model(16, 2048, 16, 16, 8192, 32000);
+  problem.cluster = oracle::plain_cluster();
+  problem.gpus = 16;
+  problem.training.global_batch = 64;
+  const double linear = 16.0 * (4.0 * 2048 * 2048 + 3.0 * 2048 * 8192), table = 2.0 * 32000 * 2048;
+  for (const int zero : {0, 1, 2, 3})
+    for (const Precision precision : {Precision::Bf16, Precision::Fp8Delayed, Precision::Fp8Blockwise}) {
+      CAPTURE(zero);
+      CAPTURE(name(precision));
+      Layout layout;
+      layout.dp = 16, layout.zero = zero;
+      const auto gathered = [&](bool in_fp8) {
+        Problem job = problem;
+        job.training.precision = precision, job.training.stack.fp8_param_gather = in_fp8;
+        double sum = 0;
+        for (const Communication& row : estimate(job, layout).communication)
+          if (row.axis == Axis::Dp && row.op == Collective::AllGather)
+            sum += static_cast<double>(row.per_step.value) / row.count * (zero == 3 ? row.count : 1);
+        return sum;
+      };
+      const double without = gathered(false), with = gathered(true), share = 15.0 / 16;
+      CHECK((without > 0) == (zero > 0));
+      const double times = without / (2 * share * (linear + table));  // a weight is fetched
+      if (precision == Precision::Bf16) CHECK(with == without);
+      if (precision == Precision::Bf16 || zero == 0) continue;
+      CHECK(without - with >= 0.999 * times * share * linear);
+      CHECK(without - with <= 1.001 * times * share * (linear + table));
+    }
+}
+
 TEST_CASE("a tied embedding is reduced once, and over the pipeline's ends where they are two ranks") {
   Problem problem;
   problem.model = oracle::dense_model(16, 2048, 16, 16, 8192, 128000);

@@ -80,6 +80,35 @@ TEST_CASE("a figure beyond the data sheet is refused by its key, and no rate is 
   CHECK(std::isfinite(send_time(cluster_of_profile(pairs, sheet).value(), RealBytes(1e9), 1).value));
 }
 
+TEST_CASE("each row of each table is held to the data sheet, the first as the last") {
+  const Gpu sheet = load_gpu("h100-sxm", StoreOptions{}).value().value;
+  const auto named = [&](const HardwareProfile& p, const std::string& key) {
+    const Result<Cluster> cluster = cluster_of_profile(p, sheet);
+    REQUIRE_FALSE(cluster);
+    bool found = false;
+    for (const Error& error : cluster.error()) found |= error.message.find("`" + key + "`") != std::string::npos;
+    return found;
+  };
+  const HardwareProfile good = sample();
+  for (std::size_t i = 0; i < good.collectives.size(); ++i)
+    for (std::size_t row = 0; row < good.collectives[i].table.size(); ++row) {
+      HardwareProfile p = good;
+      p.collectives[i].table[row].us = 1e-6;
+      CHECK(named(p, fmt::format("collectives[{}].table[{}]", i, row)));
+    }
+  for (std::size_t i = 0; i < good.gemm.size(); ++i)
+    for (std::size_t row = 0; row < good.gemm[i].grid.size(); ++row) {
+      HardwareProfile p = good;
+      p.gemm[i].grid[row].us = 1e-6;
+      CHECK(named(p, fmt::format("gemm[{}].grid[{}]", i, row)));
+    }
+  for (std::size_t i = 0; i < good.pairs.size(); ++i) {
+    HardwareProfile p = good;
+    p.pairs[i].gb_s = 1e6;
+    CHECK(named(p, fmt::format("pairs[{}].gb_s", i)));
+  }
+}
+
 TEST_CASE("a rate far below the data sheet and a latency that nothing has are refused by their keys") {
   const Gpu sheet = load_gpu("h100-sxm", StoreOptions{}).value().value;
   const Slip slow[] = {

@@ -2,7 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
+#include <set>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -132,7 +135,38 @@ TEST_CASE("a random model is read back as it was written") {
     if (!read) CAPTURE(read.error()[0].message);
     REQUIRE(read);
     CHECK(*read == wanted);
+    // A second block of one sort is `dense-2`, a third `dense-3`; the first has no number.
+    CHECK(text.find("-1:\n") == std::string::npos);
+    CHECK(text.find("-0:\n") == std::string::npos);
+    if (text.find("\ndense-3:\n") != std::string::npos) CHECK(text.find("\ndense-2:\n") != std::string::npos);
     CHECK(write_model(*read, seed % 2 == 0 ? "a source" : "") == text);
+  }
+}
+
+TEST_CASE("no size that a layer computes with is nothing, in any section of a file") {
+  const std::set<std::string> sizes{"heads",     "kv_heads", "head_dim", "key_heads",    "value_heads", "key_dim",
+                                    "value_dim", "conv",     "kv_rank",  "state",        "groups",      "experts",
+                                    "top_k",     "width",    "hidden",   "expert_width", "vocab",       "seq"};
+  std::map<std::string, int> refused;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    Dice dice(seed);
+    const std::string text = write_model(model(dice));
+    for (std::size_t begin = 0, end; begin < text.size(); begin = end) {
+      end = text.find('\n', begin) + 1;
+      const std::string line = text.substr(begin, end - begin);
+      const std::size_t first = line.find_first_not_of(" -"), colon = line.find(": ");
+      const std::string key = colon == std::string::npos ? "" : line.substr(first, colon - first);
+      if (!sizes.contains(key)) continue;
+      CAPTURE(line);
+      for (const char* none : {"0", "-1"})
+        CHECK_FALSE(
+            read_model(text.substr(0, begin) + line.substr(0, colon + 2) + none + "\n" + text.substr(end), "m"));
+      ++refused[key];
+    }
+  }
+  for (const std::string& key : sizes) {
+    CAPTURE(key);
+    CHECK(refused[key] > 0);
   }
 }
 

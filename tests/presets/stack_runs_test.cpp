@@ -122,6 +122,14 @@ TEST_CASE("mistakes in entries of runs are told by name") {
     CAPTURE(std::string(row.first));
     CHECK(stack_code(kHead + row.first) == std::string(row.second));
   }
+  for (const int year : {0, 2014, 2015, 2026, 2040, 2041, 99999})
+    for (const int month : {0, 1, 6, 12, 13}) {
+      std::ostringstream entry;
+      entry << "  - {when: {since: " << year << "-" << (month < 10 ? "0" : "") << month << "}, zero: 1, source: a}\n";
+      CAPTURE(entry.str());
+      const bool good = year >= 2015 && year <= 2040 && month >= 1 && month <= 12;
+      CHECK(stack_code(kHead + entry.str()) == (good ? "" : "bad_value"));
+    }
   CHECK(stack_code("preset: stack/1\nname: x\nnames: [A, b, a]\n") == "duplicate_key");
   CHECK(stack_code("preset: stack/1\nname: x\nnames: [[A]]\n") == "bad_value");
 }

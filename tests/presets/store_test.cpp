@@ -353,6 +353,13 @@ TEST_CASE("a file of the user wins over the embedded one") {
   std::size_t mine = 0;
   for (const PresetEntry& entry : plan::list_presets(PresetKind::Model, options)) mine += entry.name == "mine";
   CHECK(mine == 1);
+  CHECK(plan::list_presets(PresetKind::Model, options).size() ==
+        plan::list_presets(PresetKind::Model, plan::kEmbeddedOnly).size() + 1);
+  std::set<std::string> names;
+  for (const PresetEntry& entry : plan::list_presets(PresetKind::Model, options)) {
+    CHECK_FALSE(entry.name.empty());
+    CHECK(names.insert(entry.name).second);
+  }
 }
 
 TEST_CASE("a path is read as it stands") {

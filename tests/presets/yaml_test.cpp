@@ -77,6 +77,8 @@ TEST_CASE("every kind of mistake has its code and place") {
       {"memory: &a 80 GiB\nx: *a\n", "yaml_refused", 1, 9, 1},
       {"memory: !!str 80 GiB\n", "yaml_refused", 1, 9, 1},
       {"memory: [1, 2\n", "yaml_syntax", 0, 0, 1},
+      {"memory: 80 GiB\ntied: }\n", "yaml_syntax", 2, 7, 1},
+      {"memory: 80 GiB\nnested: {a: ]}\n", "yaml_syntax", 2, 13, 1},
       {"? [a]\n: 1\n", "bad_key", 1, 3, 1},
   };
   for (const Row& row : kRows) {
