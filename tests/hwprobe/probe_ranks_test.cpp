@@ -229,6 +229,40 @@ TEST_CASE("a wrong token, a port that is taken, a rank too many") {
   CHECK(twice.err.find("rank 1 has joined already") != std::string::npos);
 }
 
+TEST_CASE("ranks that meet at an open port say so in lines that hang together, and those with a token say nothing") {
+  const Bench bench;
+  const auto met = [&](const std::string& token, const std::string& port) {
+    std::string command;
+    for (const std::string rank : {"1", "0"})
+      command += token + " PLAN_JOB=n PLAN_WORLD=2 PLAN_RANK=" + rank + " " + kPlan +
+                 "--transport-check --timeout 4s --rendezvous 127.0.0.1:" + port +
+                 (rank == "1" ? " & " : " 2>&1; wait");
+    return run(bench, command).out;
+  };
+  const std::string open = met("", "28451");
+  CAPTURE(open);
+  CHECK(open.find("note: unauthenticated rendezvous (a job-private network is assumed);\n      --rendezvous") !=
+        std::string::npos);
+  CHECK(open.find("2 ranks on 1 host met") != std::string::npos);
+  CHECK(met("PLAN_PROBE_TOKEN=good", "28461").starts_with("2 ranks on 1 host met"));
+}
+
+TEST_CASE("GPUs without a plugin, and a plugin without GPUs, are nothing to measure with, and it is said which") {
+  const Bench bench;
+  // A copy of the program elsewhere has no plugin beside it.
+  const Outcome bare = run(bench, "cp " PLAN_BINARY " here && LD_LIBRARY_PATH=" + bench.folder.string() +
+                                      ":$LD_LIBRARY_PATH NVML_DOUBLE=hgx ./here probe -o x.yaml");
+  CHECK(bare.status == 3);
+  CHECK(bare.err.find("there are GPUs, but not the plugin that measures them: libplan_probe_cuda.so") !=
+        std::string::npos);
+  const Outcome none =
+      run(bench, "LD_LIBRARY_PATH=" + bench.folder.string() +
+                     " NVML_DOUBLE=none PLAN_PROBE_PLUGIN=" PLAN_PLUGIN_DOUBLE " " + kPlan + "-o x.yaml");
+  CHECK(none.status == 3);
+  CHECK(none.err.find("nothing to measure here: the driver lists no GPU") != std::string::npos);
+  CHECK(none.err.find("was not built either") == std::string::npos);
+}
+
 TEST_CASE("two jobs at once in one folder do not meet") {
   const Bench bench;
   std::string command;

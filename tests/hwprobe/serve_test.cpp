@@ -14,6 +14,7 @@
 #include "hwprobe/ranks/peer.hpp"
 #include "hwprobe/ranks/star.hpp"
 #include "hwprobe/ranks/wire.hpp"
+#include "hwprobe/session/session.hpp"
 
 using namespace plan;
 
@@ -118,4 +119,18 @@ TEST_CASE("an interrupted rank gives rank 0 ten seconds and twice its silence to
   CHECK(result.error()[0].code == "interrupted");
   REQUIRE(begin.has_value());
   CHECK(since(*begin) > 2 * 1 + 10);
+}
+
+TEST_CASE("a transport check takes as many rounds as it was asked for, each of them some time, and ends the session") {
+  for (const int rounds : {1, 3, 20}) {
+    SessionOptions options;
+    options.identity = {.launcher = Launcher::None, .rank = 0, .world = 1, .local_world = 1};
+    Result<Session> session = Session::begin(std::move(options));
+    REQUIRE(session.has_value());
+    CHECK(session->ranks().size() == 1);
+    const Result<std::vector<double>> seconds = session->check_transport(100, rounds);
+    REQUIRE(seconds.has_value());
+    CHECK(seconds->size() == static_cast<std::size_t>(rounds));
+    for (const double one : *seconds) CHECK(one > 0);
+  }
 }

@@ -7,6 +7,7 @@
 #include "formulas/parameters.hpp"
 #include "oracle/random_problem.hpp"
 #include "planner/answer/estimate.hpp"
+#include "planner/rules/complete_layout.hpp"
 #include "planner/rules/rules.hpp"
 #include "planner/search/enumerate.hpp"
 #include "planner/search/search.hpp"
@@ -89,6 +90,19 @@ TEST_CASE("meeting less often is never slower, and a longer line never faster") 
   }
   problem.cluster.tiers.back().bandwidth = BytesPerSecond(10e6);
   CHECK(estimate(problem, layout).step_time.value > before);
+}
+
+TEST_CASE("a pipeline of copies that train apart has them outermost, and nothing else turns the order") {
+  for (const bool local : {false, true})
+    for (const int pp : {1, 2}) {
+      Problem problem = far_apart();
+      if (local) problem = apart(problem);
+      problem.fixed.pp = pp, problem.fixed.zero = 1;
+      const Layout layout = complete_layout(problem);
+      CHECK(layout.order == (local && pp > 1 ? AxisOrder::DataOutermost : AxisOrder::PipelineOutermost));
+      problem.fixed.order = AxisOrder::PipelineOutermost;
+      CHECK(complete_layout(problem).order == AxisOrder::PipelineOutermost);
+    }
 }
 
 TEST_CASE("the search keeps copies apart") {

@@ -170,6 +170,27 @@ TEST_CASE("a fit to small messages that leads above the link is bounded by it, a
   CHECK(all_reduce(740, 1 << 24).second == usual + 1);
 }
 
+TEST_CASE("attention that was measured one way is that way's, and the other keeps what it was beside it") {
+  const Gpu sheet = load_gpu("h100-sxm", StoreOptions{}).value().value;
+  const auto rates = [&](bool forward, bool backward) {
+    HardwareProfile p = sample();
+    ProfileAttention of = p.attention.front();
+    p.attention.clear();
+    if (forward) of.fmax_tflops = 500, of.backward = false, p.attention.push_back(of);
+    if (backward) of.fmax_tflops = 300, of.backward = true, p.attention.push_back(of);
+    const Gpu gpu = cluster_of_profile(p, sheet).value().gpu;
+    return std::pair(gpu.attention[0].rate.value / 1e12, gpu.attention[1].rate.value / 1e12);
+  };
+  const double known = sheet.attention[0].rate.value / 1e12, back = sheet.attention[1].rate.value / 1e12;
+  REQUIRE(known > 0);
+  REQUIRE(back > 0);
+  CHECK(rates(true, true) == std::pair(500.0, 300.0));
+  CHECK(rates(true, false).first == 500);
+  CHECK(rates(true, false).second == doctest::Approx(back * 500 / known));
+  CHECK(rates(false, true).first == doctest::Approx(known));
+  CHECK(rates(false, true).second == 300);
+}
+
 TEST_CASE("what cannot be trusted is not planned with") {
   HardwareProfile p = sample();
   const Gpu sheet = load_gpu("h100-sxm", StoreOptions{}).value().value;

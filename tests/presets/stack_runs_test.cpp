@@ -130,6 +130,16 @@ TEST_CASE("mistakes in entries of runs are told by name") {
       const bool good = year >= 2015 && year <= 2040 && month >= 1 && month <= 12;
       CHECK(stack_code(kHead + entry.str()) == (good ? "" : "bad_value"));
     }
+  // A misspelt fact, of the software or of the run, is answered with the fact.
+  for (const auto& slip :
+       {std::pair{"fused_qvk", "fused_qkv"}, {"zreo", "zero"}, {"gradient_fusoin", "gradient_fusion"}}) {
+    const auto preset = read_stack(kHead + "  - {" + slip.first + ": 1, source: a}\n", "x.yaml");
+    REQUIRE_FALSE(preset);
+    std::string help;
+    for (const std::string& line : preset.error().front().help) help += line + "\n";
+    CAPTURE(help);
+    CHECK(help.find(slip.second) != std::string::npos);
+  }
   CHECK(stack_code("preset: stack/1\nname: x\nnames: [A, b, a]\n") == "duplicate_key");
   CHECK(stack_code("preset: stack/1\nname: x\nnames: [[A]]\n") == "bad_value");
 }
