@@ -64,6 +64,16 @@ TEST_CASE("Megatron-Bridge's recipes say which layers stay in bf16, and its keys
     CHECK(bridge_precision(row.precision, row.bf16_layers) != nullptr);
   }
   CHECK(bridge(": bf16_with_fp8_current_scaling_mixed").bf16_layers == Bf16Layers{1, 1});
+  // What is fp16 beside the narrow format leaves the same layers out of it as what is bf16.
+  for (const BridgePrecision& row : bridge_precisions()) {
+    const std::string name(row.name);
+    const BridgePrecision* twin = name.starts_with("fp16_with_") ? bridge_precision("bf16" + name.substr(4)) : nullptr;
+    if (!name.starts_with("fp16_with_")) continue;
+    CAPTURE(name);
+    REQUIRE(twin != nullptr);
+    CHECK(twin->precision == row.precision);
+    CHECK(twin->bf16_layers == row.bf16_layers);
+  }
   CHECK(bridge_precision(Precision::Mxfp8, Bf16Layers{1, 1}) == nullptr);
 }
 

@@ -112,6 +112,13 @@ TEST_CASE("OLMo's experts are those of its keys, each as wide as half of what th
   const std::int64_t h = 2048, experts = 64 * 3 * h * 1024 + 64 * h, attention = 4 * h * h + 2 * h;
   CHECK(model_parameters(*job.model).total == 16 * (experts + attention + 2 * h) + h + 2 * 50304 * h);
   CHECK(job.unused.empty());
+  // Eight experts of which two are taken, where nobody says: OLMo's own (olmo/config.py, moe_num_experts, moe_top_k).
+  for (const auto& left_out : {std::pair{"  moe_top_k: 8\n", std::pair{64, 2}}, {"  moe_num_experts: 64\n", {8, 8}}}) {
+    const LaunchJob usual = job_of("olmoe.yml", replaced(text, left_out.first, ""), on(64));
+    REQUIRE(usual.model);
+    CHECK(usual.model->kinds.back().moe.experts == left_out.second.first);
+    CHECK(usual.model->kinds.back().moe.top_k == left_out.second.second);
+  }
   // Not the layers of a preset: asked for.
   CHECK_FALSE(
       job_of("olmoe.yml", replaced(text, "  moe_top_k: 8\n", "  moe_top_k: 8\n  moe_shared_expert: true\n"), on(64))
