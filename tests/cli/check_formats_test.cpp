@@ -95,6 +95,22 @@ TEST_CASE("Markdown: a table whose cells stay cells") {
   CHECK(text.find("m\\|x on 8 x gpu") != std::string::npos);
 }
 
+TEST_CASE("Markdown: whatever a page or a table would take for its own is written so that it is text") {
+  const std::pair<char, std::string> marks[] = {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'\\', "\\\\"},
+                                                {'`', "\\`"},  {'*', "\\*"},  {'_', "\\_"},   {'[', "\\["},
+                                                {']', "\\]"},  {'|', "\\|"},  {'#', "\\#"},   {'@', "\\@"},
+                                                {'\n', " "},   {'\t', " "},   {'x', "x"},     {'(', "("}};
+  for (const auto& mark : marks) {
+    CheckedJob job{.name = "job", .title = std::string("ti") + mark.first + "tle", .budget = "b.yaml"};
+    job.findings = {{.rule = "gpus", .state = State::Pass}};
+    CheckReport report;
+    report.jobs = {job};
+    const std::string text = check_markdown(report);
+    CAPTURE(text);
+    CHECK(text.find("ti" + mark.second + "tle") != std::string::npos);
+  }
+}
+
 TEST_CASE("Markdown: jobs that pass are folded away beside others, each job stands once, and a job alone is open") {
   const auto report = [](const std::vector<bool>& passes) {
     CheckReport all;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <sstream>
+#include <string>
 
 #include "cli/report/parts/tables.hpp"
 #include "cli/report/plan/report.hpp"
@@ -32,6 +33,16 @@ TEST_CASE("the report is one screen of 80 columns and 40 lines") {
         CHECK(display_width(line) <= 80);
       }
     }
+  }
+}
+
+TEST_CASE("a plan that leaves GPUs idle says of how many it uses some, from the first on") {
+  for (const int idle : {0, 1, 2, 40}) {
+    Plan plan = sample::plan();
+    plan.idle_gpus = idle;
+    const std::string text = human_report(plan, {}, Terminal{});
+    CHECK(has(text, "on 1024 x h100-sxm") == (idle == 0));
+    CHECK(has(text, "on 1024 of " + std::to_string(1024 + idle) + " x h100-sxm") == (idle > 0));
   }
 }
 

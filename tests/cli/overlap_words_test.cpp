@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <utility>
+
 #include "formulas/overlap.hpp"
 
 using namespace plan;
@@ -27,6 +30,23 @@ TEST_CASE("every mistake in --overlap is told at once") {
   }
   CHECK(read_overlap("grad+parms").error().size() == 2);
   CHECK(read_overlap("grad").error().front().help.front() == "write `--overlap grads`");
+}
+
+TEST_CASE("a part with two letters swapped is answered with the part, among others too") {
+  for (const OverlapPart& part : kOverlapParts) {
+    std::string slip(part.name);
+    if (slip.size() < 4) continue;
+    std::swap(slip[1], slip[2]);
+    if (slip == part.name) continue;
+    for (const std::string& typed : {slip, "tp+" + slip}) {
+      CAPTURE(typed);
+      const auto read = read_overlap(typed);
+      REQUIRE_FALSE(read);
+      REQUIRE_FALSE(read.error().front().help.empty());
+      CHECK(read.error().front().help.size() == 2);
+      CHECK(read.error().front().help.front().find("`" + std::string(part.name) + "`") != std::string::npos);
+    }
+  }
 }
 
 TEST_CASE("each part is one switch of a stack, and a stack says which are on") {

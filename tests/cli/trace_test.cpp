@@ -214,7 +214,12 @@ TEST_CASE("every timeline fits 80 columns") {
     CAPTURE(name(plan.best.layout.schedule));
     const std::string text = timeline_text(replay(plan).value(), Terminal{});
     std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+    int number = 0;
+    for (std::string line; std::getline(lines, line); ++number) {
+      CAPTURE(line);
+      CHECK(line.size() <= 80);
+      if (number > 0) CHECK(line.find_first_not_of(' ') == 2);  // rows, and the legend's lines below each other
+    }
     CHECK(std::count(text.begin(), text.end(), '\n') >= plan.best.layout.pp + 2);
   }
 }

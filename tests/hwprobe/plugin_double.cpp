@@ -2,7 +2,8 @@
 // PLUGIN_DOUBLE=die:2 makes rank 2 end without a word at its third GEMM, hang:2 makes it never come to an end there,
 // stop:2 stops its whole process, fail:2 makes it report an error, slow:2 takes a while there. full:2 fills texts to
 // their last character and counts more samples than there is room for, none:2 counts less than none; shut:2 opens no
-// device, alone:2 gives no id of a world. abi:0 and size:0 make the library one of another version of plan.
+// device, alone:2 gives no id of a world, bare:2 measures memory alone. abi:0 and size:0 make the library one of
+// another version of plan.
 #include <signal.h>
 #include <unistd.h>
 
@@ -99,6 +100,8 @@ int measure(void* opaque, const plan_probe_point* p, plan_probe_result* r, char*
     if (what == "fail") return std::snprintf(error, size, "an illegal memory access was encountered"), PLAN_PROBE_LOST;
   }
   if (state->stopped) return PLAN_PROBE_ABORTED;
+  if (fault(state->setup.rank) == "bare" && p->kind != PLAN_PROBE_MEMORY && p->kind != PLAN_PROBE_NCCL_MEMORY)
+    return std::snprintf(error, size, "no kernel image is available"), PLAN_PROBE_UNSUPPORTED;
   if (p->kind == PLAN_PROBE_OVERLAP)
     return std::snprintf(error, size, "overlap is not measured here"), PLAN_PROBE_UNSUPPORTED;
   *r = {};

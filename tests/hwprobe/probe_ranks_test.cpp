@@ -263,6 +263,16 @@ TEST_CASE("GPUs without a plugin, and a plugin without GPUs, are nothing to meas
   CHECK(none.err.find("was not built either") == std::string::npos);
 }
 
+TEST_CASE("a GPU on which nothing but its memory can be measured is a probe that failed, with the reason") {
+  const Bench bench;
+  const Outcome done = run(bench, "PLUGIN_DOUBLE=bare:0 CUDA_VISIBLE_DEVICES=0 " + bench.with_gpus() + kPlan +
+                                      "-o node.yaml --timeout 4s --budget 20s");
+  CAPTURE(done.err);
+  CHECK(done.status == 3);
+  CHECK(done.err.find("no point could be measured") != std::string::npos);
+  CHECK(done.err.find("no kernel image is available") != std::string::npos);
+}
+
 TEST_CASE("two jobs at once in one folder do not meet") {
   const Bench bench;
   std::string command;

@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <random>
@@ -82,6 +83,21 @@ StepParts painted(const std::vector<Kernel>& kernels, int first_step) {
   return parts;
 }
 
+/// Seconds a step in which nothing runs for `longest` microseconds on end at most: what launching the next kernel
+/// takes.
+double launch_gaps(const std::vector<Kernel>& kernels, int first_step, int longest) {
+  int all = 0;
+  for (int step = first_step; step < kSteps; ++step)
+    for (int t = step * kStep, idle = 0; t <= (step + 1) * kStep; ++t) {
+      const bool end = t == (step + 1) * kStep;
+      const bool busy = std::any_of(kernels.begin(), kernels.end(),
+                                    [&](const Kernel& k) { return k.start <= t && t < k.start + k.duration; });
+      if (!end && !busy) ++idle;
+      if (end || busy) all += idle <= longest ? idle : 0, idle = 0;
+    }
+  return all * 1e-6 / (kSteps - first_step);
+}
+
 Observable part_of(const TraceGroup& group) {
   return group.description.starts_with("TENSOR") || group.op == "AllReduce" ? Observable::Tp : Observable::Dp;
 }
@@ -124,6 +140,8 @@ TEST_CASE("parts of a step are what a painter of microseconds sees") {
       const TraceTimes times = trace_times(*trace, parts_of(*trace), 0);
       CHECK(times.steps == kSteps - 1);
       check(times.parts, painted(kernels, 1));
+      CHECK(times.gaps >= launch_gaps(kernels, 1, 199) - 1e-9);
+      CHECK(times.gaps <= launch_gaps(kernels, 1, 200) + 1e-9);
     }
   }
 }
