@@ -10,6 +10,7 @@
 #include "formulas/names.hpp"
 #include "formulas/parameters.hpp"
 #include "formulas/units.hpp"
+#include "planner/rules/words.hpp"
 #include "presets/store.hpp"
 
 using namespace plan;

@@ -213,6 +213,14 @@ TEST_CASE("every timeline fits 80 columns") {
   for (const Plan& plan : plans()) {
     CAPTURE(name(plan.best.layout.schedule));
     const std::string text = timeline_text(replay(plan).value(), Terminal{});
+    for (const int width : {50, 60}) {  // a legend of several lines hangs below its first
+      std::istringstream narrow(timeline_text(replay(plan).value(), Terminal{.width = width}));
+      std::string line;
+      for (std::getline(narrow, line); std::getline(narrow, line);) {
+        CAPTURE(line);
+        CHECK(line.find_first_not_of(' ') == 2);
+      }
+    }
     std::istringstream lines(text);
     int number = 0;
     for (std::string line; std::getline(lines, line); ++number) {

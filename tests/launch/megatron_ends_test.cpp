@@ -42,6 +42,26 @@ TEST_CASE("ranks that a flag states count where no launcher starts any") {
   CHECK(job_of("run.sh", small_script("--world-size x")).gpus == 16);
 }
 
+TEST_CASE("a script that another starts is followed, whatever shell, launcher or words of theirs come before it") {
+  const Files files;
+  files.folder.write("train.sh", small_script("--tensor-model-parallel-size 4"));
+  const auto tp = [&](const std::string& command) {
+    const Result<LaunchJob> job = files.read("main.sh", "#!/bin/bash\n" + command + "\n");
+    return job && job->fixed.tp ? *job->fixed.tp : 0;
+  };
+  for (const char* command :
+       {"./train.sh", "bash train.sh", "bash -x train.sh", "sh -e -u train.sh", "bash train.sh 8B 2", "srun train.sh",
+        "srun -N 2 train.sh", "srun --nodes 2 --label bash train.sh", "srun -N 2 bash -l train.sh",
+        "sbatch -N 2 train.sh", "sbatch --job-name x train.sh 8B"}) {
+    CAPTURE(std::string(command));
+    CHECK(tp(command) == 4);
+  }
+  for (const char* command : {"bash other.txt train.sh", "bash -c 'echo train.sh'", "echo train.sh"}) {
+    CAPTURE(std::string(command));
+    CHECK(tp(command) == 0);
+  }
+}
+
 TEST_CASE("an answer is as long as it is only behind a prompt whose length is known") {
   const auto seq = [](const std::string& kind, const std::string& length) {
     const LaunchJob job = job_of(

@@ -84,26 +84,6 @@ TEST_CASE("idle GPUs are counted, with what all of them would take") {
   CHECK(timed >= 1);
 }
 
-TEST_CASE("what the hosts' memory would bring is noted where nobody states it and GPUs are short of memory") {
-  int noted = 0;
-  for (const int gpus : {16, 24, 32, 64})
-    for (const double gib : {0.0, 2048.0}) {
-      CAPTURE(gpus);
-      CAPTURE(gib);
-      Problem problem = job(gpus, 64);
-      problem.model = oracle::dense_model(80, 8192, 64, 8, 28672, 128256);
-      problem.free_switches = kHostSwitches;
-      problem.cluster.host_memory = round_bytes(gib * kGiB);
-      const Result<Plan> plan = search(problem);
-      if (!plan) continue;
-      const std::string note = note_of(*plan, "other_memory");
-      CAPTURE(note);
-      if (gib > 0) CHECK(note.empty());
-      noted += note.empty() ? 0 : 1;
-    }
-  MESSAGE(noted);
-}
-
 TEST_CASE("another batch is noted with what it brings") {
   int said = 0;
   for (const int gpus : {24, 48, 96, 40})

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "draw.hpp"
+#include "formulas/flops.hpp"
 #include "formulas/layer_rows.hpp"
 #include "formulas/names.hpp"
 #include "oracle/random_problem.hpp"
