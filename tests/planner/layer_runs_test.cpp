@@ -299,3 +299,25 @@ TEST_CASE("layer runs: what cannot be is refused with its place") {
   layout.schedule = Schedule::Interleaved, layout.vp = 2, layout.chunk_layers = {2, 2, 2, 2};
   CHECK(stages_fault(problem, layout) != "");
 }
+
+TEST_CASE("neighbouring runs that do the same are one, of as many layers, or of all that are left") {
+  const Problem problem = job(8, 4, 8);
+  for (const bool last : {false, true})
+    for (const int first : {1, 2, 3}) {
+      StageStrategy full, none;
+      full.tp = none.tp = 2;
+      full.recompute.kind = RecomputeKind::Full;
+      Layout layout;
+      layout.tp = 2, layout.pp = 2;
+      StageStrategy stage = full;
+      stage.layers = first;
+      full.layers = last ? 0 : 2, none.layers = 0;
+      stage.behind = {full};
+      if (!last) stage.behind.push_back(none);
+      layout.stages = {stage, none};  // two that differ stay a list
+      settle_stages(problem, layout);
+      REQUIRE(layout.stages.size() == 2);
+      CHECK(layout.stages[0].layers == (last ? 0 : first + 2));
+      CHECK(layout.stages[0].behind.size() == (last ? 0 : 1));
+    }
+}
