@@ -76,8 +76,10 @@ ShardingMessages ShardingPricer::messages(const Layout& layout, const StageSums&
   using What = ShardingMessage::What;
   const Training& training = problem_.training;
   const RealBytes element(training.grad_bytes);
-  const RealBytes weight(is_fp8(training.precision) && training.stack.fp8_param_gather ? 1 : training.weight_bytes());
-  const RealBytes more = RealBytes(training.weight_bytes()) - weight;  // of layers that stay in bf16
+  const RealBytes weight(training.weight_bytes());
+  // Weights of GEMMs alone are gathered in fp8: embedding, head and norms stay in 16 bits.
+  const bool in_fp8 = is_fp8(training.precision) && training.stack.fp8_param_gather;
+  const RealBytes less = in_fp8 ? weight - RealBytes(1) : RealBytes();
   const double dense = sums.trained_dense + (training.adapters() ? 0 : sums.ends), expert = sums.trained_expert;
   const double reduces = layout.zero == 3 || (layout.zero == 2 && !training.stack.reduces_once) ? passes : 1;
   const bool refetches = layout.recompute.kind == RecomputeKind::Full && lets_go(training, layout, sums);
@@ -92,8 +94,8 @@ ShardingMessages ShardingPricer::messages(const Layout& layout, const StageSums&
   // ZeRO-3 moves layer by layer, and fetches the frozen base of adapters as well.
   const bool layered = layout.zero == 3;
   const bool frozen = (layered || again) && training.adapters();
-  const auto share = [&](double parameters, double fetched, double in_bf16, const Shards& ranks, double parts) {
-    const RealBytes weights = fetched * weight + in_bf16 * more;
+  const auto share = [&](double parameters, double fetched, double quantised, const Shards& ranks, double parts) {
+    const RealBytes weights = fetched * weight - (training.adapters() && !frozen ? 0 : quantised) * less;
     if (whole) {
       messages.add(What::Reduce, Collective::AllReduce, ranks.all, parameters * element, reduces, layered ? parts : 1);
     } else {
@@ -113,9 +115,9 @@ ShardingMessages ShardingPricer::messages(const Layout& layout, const StageSums&
   };
   const Shards of_dense = shards_of(layout, grid, grid.dense(), training.local);
   const Shards of_experts = shards_of(layout, grid, grid.expert(), training.local);
-  share(dense, frozen ? sums.dense + sums.ends : dense, sums.bf16_dense, of_dense,
+  share(dense, frozen ? sums.dense + sums.ends : dense, sums.quantised - sums.expert_quantised, of_dense,
         layered ? std::max(1, sums.layers * training.stack.gathers_per_layer) : 1);
-  share(expert, frozen ? sums.expert : expert, sums.bf16_expert, of_experts,
+  share(expert, frozen ? sums.expert : expert, sums.expert_quantised, of_experts,
         layered ? std::max(1, expert_layers(content)) : 1);
   if (layout.zero > 0)
     messages.out.dense_owners = of_dense.inside.size, messages.out.expert_owners = of_experts.inside.size;

@@ -277,7 +277,6 @@ StageSums MemoryModel::sums(const StageContent& content) const {
     out.trained_expert += count * layer.trained_expert;
     out.quantised += count * layer.quantised_parameters;
     out.expert_quantised += count * layer.expert_quantised_parameters;
-    if (layer.in_bf16) out.bf16_dense += count * layer.trained_dense, out.bf16_expert += count * layer.trained_expert;
     out.saved += passes * layer.saved;
     out.kept += passes * layer.kept;
     out.offloaded += passes * layer.offloaded;

@@ -88,7 +88,6 @@ struct MemoryKinds {
 struct StageSums {
   double dense = 0, expert = 0, trained_dense = 0, trained_expert = 0, ends = 0;
   double quantised = 0, expert_quantised = 0;  ///< weights that have quantised copies
-  double bf16_dense = 0, bf16_expert = 0;      ///< trained ones of layers in bf16 beside others in fp8 or fp4
   double block = 0;                            ///< parameters of the largest layer
   RealBytes fresh_grads{};                     ///< most of LayerMemory's
   RealBytes saved{}, kept{}, checkpoint{}, largest_saved{};

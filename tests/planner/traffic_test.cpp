@@ -208,7 +208,7 @@ TEST_CASE("every message is what an independent count finds") {
   for (const int met : {tied, experts, hybrid, both}) CHECK(met >= oracle::at_least(30));
 }
 
-TEST_CASE("weights that are gathered in fp8 take a byte each, whose layers are not in bf16, and all others as before") {
+TEST_CASE("weights of GEMMs that are gathered in fp8 take a byte each, and all others as before") {
   Problem problem;
   problem.model = oracle::dense_model(16, 2048, 16, 16, 8192, 32000);
   problem.cluster = oracle::plain_cluster();
@@ -236,7 +236,7 @@ TEST_CASE("weights that are gathered in fp8 take a byte each, whose layers are n
       if (precision == Precision::Bf16) CHECK(with == without);
       if (precision == Precision::Bf16 || zero == 0) continue;
       CHECK(without - with >= 0.999 * times * share * linear);
-      CHECK(without - with <= 1.001 * times * share * (linear + table));
+      CHECK(without - with <= 1.001 * times * share * linear);  // embedding, head and norms stay in 16 bits
     }
 }
 
