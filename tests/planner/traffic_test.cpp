@@ -214,10 +214,17 @@ TEST_CASE("weights of GEMMs that are gathered in fp8 take a byte each, and all o
   problem.cluster = oracle::plain_cluster();
   problem.gpus = 16;
   problem.training.global_batch = 64;
-  const double linear = 16.0 * (4.0 * 2048 * 2048 + 3.0 * 2048 * 8192), table = 2.0 * 32000 * 2048;
-  for (const int zero : {0, 1, 2, 3})
+  const Model dense = problem.model;
+  Model routed = dense;
+  routed.kinds[0].ffn = Ffn::Moe;
+  routed.kinds[0].moe = {.experts = 16, .top_k = 2, .expert_width = 1024};
+  const double table = 2.0 * 32000 * 2048;
+  for (const int i : {0, 1, 2, 3, 4, 5, 6, 7})
     for (const Precision precision : {Precision::Bf16, Precision::Fp8Delayed, Precision::Fp8Blockwise}) {
-      CAPTURE(zero);
+      const int zero = i % 4;
+      problem.model = i < 4 ? dense : routed;
+      const double linear = 16.0 * (4.0 * 2048 * 2048 + 3.0 * 2048 * (i < 4 ? 8192 : 16 * 1024));
+      CAPTURE(i);
       CAPTURE(name(precision));
       Layout layout;
       layout.dp = 16, layout.zero = zero;
