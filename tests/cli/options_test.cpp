@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "check_files.hpp"
@@ -154,6 +155,42 @@ TEST_CASE("help and completions name every flag, in 80 columns") {
     CAPTURE(option.flag);
     for (const std::string& script : scripts) CHECK(script.find(option.flag.substr(2)) != std::string::npos);
     CHECK(option.verbs != 0);
+  }
+}
+
+TEST_CASE("help has each heading once, each flag of the verb once, and all explanations in one column") {
+  constexpr std::size_t kColumn = 27;
+  for (const Command& command : kCommands) {
+    const std::string help = help_text(command, true, Terminal{});
+    CAPTURE(help);
+    std::set<std::string_view> groups;
+    for (const Option& option : options()) {
+      const bool taken = (option.verbs & command.bit) != 0;
+      std::string left = "\n" + (option.letter == 0 ? "  " : std::string("  -") + option.letter + ", ");
+      left += option.flag;
+      if (!option.argument.empty()) left += " " + std::string(option.argument);
+      CAPTURE(left);
+      std::size_t at = help.find(left);
+      while (at != std::string::npos && help[at + left.size()] != ' ' && help[at + left.size()] != '\n')
+        at = help.find(left, at + 1);  // a longer flag
+      REQUIRE((at != std::string::npos) == taken);
+      if (!taken) continue;
+      groups.insert(option.group);
+      // Two blanks at least stand between a flag and its help, which goes to the next line where they do not fit.
+      const std::size_t used = display_width(left.substr(1));
+      const bool beside = used + 2 <= kColumn;
+      const std::size_t help_at = at + left.size() + (beside ? kColumn - used : kColumn + 1);
+      CHECK(help.substr(at + left.size(), help_at - at - left.size()) ==
+            (beside ? "" : "\n") + std::string(beside ? kColumn - used : kColumn, ' '));
+      CHECK(help[help_at] == option.help.front());
+    }
+    for (const std::string_view group : groups) {
+      const std::string heading = "\n" + std::string(group) + "\n";
+      const std::size_t at = help.find(heading);
+      CAPTURE(heading);
+      REQUIRE(at != std::string::npos);
+      CHECK(help.find(heading, at + 1) == std::string::npos);
+    }
   }
 }
 

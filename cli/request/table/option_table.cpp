@@ -103,34 +103,6 @@ constexpr Option kOptions[] = {
             "Or on a fact of a launch file that has no meaning here. What the framework itself takes as its default "
             "is no guess."),
 
-    from_file(repeated(
-        "--log", "FILE", kRun, kForDiagnose, &Args::log, "what the run printed; repeat for several ranks",
-        "Logs of Megatron-LM and its forks, Megatron-Bridge, NeMo, torchtitan, DeepSpeed, MaxText, verl, "
-        "nanotron, torchtune, LLaMA-Factory, OLMo, OLMo-core, Composer, InternEvo and Hugging Face's Trainer, with what "
-        "NCCL and PyTorch print among them.")),
-    turn_on(
-        "--follow", kRun, kForDiagnose, &Args::follow, "read on while the job runs",
-        "Prints again as steps come: the whole on a terminal, else a line. Ends with the run, or when interrupted."),
-    text_option("--for", "10min", kRun, kNothing, kForDiagnose, &Args::duration, "how long to follow",
-                "Seconds, or 90s, 10min, 2h. Default: until the run ends."),
-    text_option("--every", "10", kRun, kNothing, kForDiagnose, &Args::every,
-                "steps from one line of --follow to the next"),
-    from_file(repeated("--trace", "FILE", kRun, kForDiagnose, &Args::trace, "profiler's trace of a rank",
-                       "PyTorch's profiler (JSON, also gzip), or an export of Nsight Systems (SQLite).")),
-    from_file(repeated("--nsys", "FILE", kRun, kForDiagnose, &Args::trace, "export of Nsight Systems",
-                       "A trace too: each is known by what it holds.")),
-    from_file(repeated("--snapshot", "FILE", kRun, kForDiagnose, &Args::snapshot, "memory snapshot of a rank",
-                       "Written by torch.cuda.memory._dump_snapshot.")),
-    text_option("--append", "FILE", kRun, Complete::File, kForDiagnose, &Args::append, "add the run to this CSV file",
-                "A row of plan-runs(5), for `plan validate` and `plan calibrate`; the file is made if there is none."),
-    from_file(repeated(
-        "--smi", "FILE", kRun, kForDiagnose | kForCheck, &Args::smi, "CSV of nvidia-smi taken while it ran",
-        "Written by `nvidia-smi --query-gpu=... --format=csv -l 5`, with the index, the utilization, the memory "
-        "used, the clocks and the reasons of clock events among the columns.")),
-    from_file(repeated("--measured", "LOG", kRun, kForCheck, &Args::measured, "hold the limits against a run's log",
-                       "Any log that `plan diagnose` reads; repeat for several ranks. What it does not show is judged "
-                       "as predicted.")),
-
     pick("--precision", "WORD", kTrain, precision_words, kForProblem, &Args::precision, "number format of the GEMMs",
          "Default: bf16, or fp16 on GPUs that have none. One that the GPU lacks is refused."),
     text_option("--bf16-layers", "1,1", kTrain, kNothing, kForProblem, &Args::bf16_layers,
@@ -174,6 +146,35 @@ constexpr Option kOptions[] = {
         "core_attn+attn_proj (activations, Megatron). Default: nothing."),
     text_option("--tokens", "N", kTrain, kNothing, kReport | kForSweep, &Args::tokens,
                 "tokens of the whole run, for its days and cost", "15.6T; K, M, B and T are powers of ten."),
+
+    from_file(
+        repeated("--log", "FILE", kRun, kForDiagnose, &Args::log, "what the run printed; repeat for several ranks",
+                 "Logs of Megatron-LM and its forks, Megatron-Bridge, NeMo, torchtitan, DeepSpeed, MaxText, verl, "
+                 "nanotron, torchtune, LLaMA-Factory, OLMo, OLMo-core, Composer, InternEvo and Hugging Face's Trainer, "
+                 "with what "
+                 "NCCL and PyTorch print among them.")),
+    turn_on(
+        "--follow", kRun, kForDiagnose, &Args::follow, "read on while the job runs",
+        "Prints again as steps come: the whole on a terminal, else a line. Ends with the run, or when interrupted."),
+    text_option("--for", "10min", kRun, kNothing, kForDiagnose, &Args::duration, "how long to follow",
+                "Seconds, or 90s, 10min, 2h. Default: until the run ends."),
+    text_option("--every", "10", kRun, kNothing, kForDiagnose, &Args::every,
+                "steps from one line of --follow to the next"),
+    from_file(repeated("--trace", "FILE", kRun, kForDiagnose, &Args::trace, "profiler's trace of a rank",
+                       "PyTorch's profiler (JSON, also gzip), or an export of Nsight Systems (SQLite).")),
+    from_file(repeated("--nsys", "FILE", kRun, kForDiagnose, &Args::trace, "export of Nsight Systems",
+                       "A trace too: each is known by what it holds.")),
+    from_file(repeated("--snapshot", "FILE", kRun, kForDiagnose, &Args::snapshot, "memory snapshot of a rank",
+                       "Written by torch.cuda.memory._dump_snapshot.")),
+    text_option("--append", "FILE", kRun, Complete::File, kForDiagnose, &Args::append, "add the run to this CSV file",
+                "A row of plan-runs(5), for `plan validate` and `plan calibrate`; the file is made if there is none."),
+    from_file(repeated(
+        "--smi", "FILE", kRun, kForDiagnose | kForCheck, &Args::smi, "CSV of nvidia-smi taken while it ran",
+        "Written by `nvidia-smi --query-gpu=... --format=csv -l 5`, with the index, the utilization, the memory "
+        "used, the clocks and the reasons of clock events among the columns.")),
+    from_file(repeated("--measured", "LOG", kRun, kForCheck, &Args::measured, "hold the limits against a run's log",
+                       "Any log that `plan diagnose` reads; repeat for several ranks. What it does not show is judged "
+                       "as predicted.")),
 
     text_option("--gpus", "N", kOn, kNothing, kForProblem | kForProbe, &Args::gpus, "number of GPUs",
                 "16384 or 16k; k is 1024."),
