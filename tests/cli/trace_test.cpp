@@ -221,6 +221,7 @@ TEST_CASE("every timeline fits 80 columns") {
         CHECK(line.find_first_not_of(' ') == 2);
       }
     }
+    CHECK(timeline_text(replay(plan).value(), Terminal{.width = 200}) == text);  // lines of 80 are read with ease
     std::istringstream lines(text);
     int number = 0;
     for (std::string line; std::getline(lines, line); ++number) {

@@ -78,6 +78,29 @@ TEST_CASE("every second product's output is kept beside the layer's input and wh
   CHECK(kept() == by_hand({q, kv, kv, h, routed + 2816, routed + 2816, h}, h, q));
 }
 
+TEST_CASE("of what every second product leaves, a tensor rank keeps its share") {
+  // Layer's input and its end, and where the sequence is shared what each half scatters; the last product of a dense
+  // FFN is whole before it is scattered.
+  constexpr int kRanks = 4;
+  const double h = 4096, q = 4096, kv = 1024, f = 14336, routed = 6 * 1408, shared = 2816;
+  Model model = fixture::llama3_8b();
+  const auto kept = [&](bool shares_sequence) {
+    const Training training;
+    const Layout layout{.tp = kRanks, .sequence_parallel = shares_sequence};
+    const LayerLedger ledger = layer_ledger(model, model.kinds[0], training, layout);
+    return (kept_ops(model, model.kinds[0], ledger, training, layout) - ledger[Fate::Core]).value /
+           rank_tokens(training, layout);
+  };
+  const double attention = (2 * q + kv) / kRanks;
+  CHECK(kept(false) == doctest::Approx(2 * (2 * h + attention + f / kRanks)));
+  CHECK(kept(true) == doctest::Approx(2 * (h / kRanks + h + 2 * h / kRanks + attention + f / kRanks)));
+  model.kinds[0].ffn = Ffn::Moe;
+  model.kinds[0].dense = {};
+  model.kinds[0].moe = {.experts = 64, .top_k = 6, .expert_width = 1408, .shared_width = 2816};
+  CHECK(kept(false) == doctest::Approx(2 * (2 * h + attention + routed + shared / kRanks)));
+  CHECK(kept(true) == doctest::Approx(2 * (4 * h / kRanks + attention + routed / kRanks + shared / kRanks)));
+}
+
 TEST_CASE("Llama layers: 8h + 4q + 4kv + 6f + 4a + 8 bytes a token") {
   const auto bytes = [](const Model& model) { return per_token(model, model.kinds[0]); };
   CHECK(bytes(fixture::llama3_8b()) == 139'400);

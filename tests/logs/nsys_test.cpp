@@ -213,3 +213,67 @@ TEST_CASE("process groups are known by the words of every framework") {
   CHECK(named("mesh_ep") == Observable::Ep);
   CHECK(named("mesh_pp") == Observable::Pipeline);
 }
+
+TEST_CASE("groups without a name are known by how many they are, or by which stream is the busiest") {
+  struct Group {
+    const char* op;
+    int ranks, stream, sends;
+  };
+  const auto parts = [](const Layout& layout, const std::vector<Group>& groups) {
+    Trace trace;
+    for (const Group& group : groups) {
+      const int index = group_index(trace, group.op, {{}, {}, group.ranks, 0, group.stream});
+      for (int i = 0; i < group.sends; ++i)
+        trace.kernels.push_back({0, 1, KernelFamily::Communication, KernelSign::None, index});
+    }
+    return parts_of_groups(trace, layout);
+  };
+  using Parts = std::vector<Observable>;
+  const Observable tp = Observable::Tp, cp = Observable::Cp, ep = Observable::Ep, pp = Observable::Pipeline,
+                   dp = Observable::Dp;
+  constexpr const char *kReduce = "ncclDevKernel_AllReduce", *kGather = "ncclDevKernel_AllGather",
+                       *kScatter = "ncclDevKernel_ReduceScatter", *kSend = "ncclDevKernel_SendRecv",
+                       *kAll = "ncclDevKernel_AllToAll";
+  for (const int many : {2, 4, 8}) {  // streams alone tell: tensor ranks send most, data-parallel ones least
+    const std::vector<Group> one = {{kGather, 0, 20, 9}}, two = {{kScatter, 0, 36, 1}, {kGather, 0, 20, 9}},
+                             three = {{kGather, 0, 20, 4}, {kReduce, 0, 36, 1}, {kScatter, 0, 9, 9}};
+    CHECK(parts({.tp = many, .dp = 2}, two) == Parts{dp, tp});
+    CHECK(parts({.tp = many, .dp = 8}, one) == Parts{dp});
+    CHECK(parts({.tp = many}, one) == Parts{tp});
+    CHECK(parts({.pp = many, .dp = 2}, two) == Parts{dp, dp});
+    CHECK(parts({.dp = many}, two) == Parts{dp, dp});
+    Layout context{.tp = many, .cp = 2, .dp = 2};
+    context.cp_kind = CpKind::AllGather;
+    CHECK(parts(context, three) == Parts{cp, dp, tp});
+    CHECK(parts(context, two) == Parts{dp, tp});
+    context.tp = 1;
+    CHECK(parts(context, two) == Parts{dp, cp});
+    CHECK(parts(context, one) == Parts{dp});
+    context.cp_kind = CpKind::Ring;
+    CHECK(parts(context, two) == Parts{dp, dp});
+  }
+  for (const int many : {3, 5}) {  // where sizes differ, they tell
+    const auto sized = [&](const Layout& layout) {
+      return parts(layout, {{kReduce, many, 20, 9}, {kGather, 2 * many, 30, 99}, {kScatter, 0, 40, 1}});
+    };
+    CHECK(sized({.tp = many, .dp = 2 * many}) == Parts{tp, dp, dp});
+    Layout context{.cp = many, .dp = 2 * many};
+    context.cp_kind = CpKind::AllGather;
+    CHECK(sized(context) == Parts{cp, dp, dp});
+    context.cp = 2 * many, context.dp = many;
+    CHECK(sized(context) == Parts{dp, cp, dp});
+    CHECK(parts({.tp = many, .dp = many}, {{kReduce, many, 20, 1}, {kGather, many, 30, 9}}) == Parts{dp, tp});
+  }
+  const std::vector<Group> sends = {{kSend, 0, 20, 2}, {kSend, 0, 30, 9}};
+  Layout experts{.pp = 2, .dp = 8, .ep = 4}, ring{.cp = 2, .pp = 2, .dp = 4}, stages{.pp = 2, .dp = 8};
+  ring.cp_kind = CpKind::Ring;
+  CHECK(parts(experts, sends) == Parts{pp, ep});
+  CHECK(parts(ring, sends) == Parts{pp, cp});
+  CHECK(parts(stages, sends) == Parts{pp, pp});
+  CHECK(parts(experts, {{kSend, 4, 20, 2}, {kSend, 2, 30, 9}}) == Parts{ep, pp});
+  CHECK(parts(experts, {{kAll, 0, 20, 2}}) == Parts{ep});
+  CHECK(parts(ring, {{kAll, 0, 20, 2}}) == Parts{cp});
+  experts.pp = 1, ring.pp = 1;
+  CHECK(parts(experts, sends) == Parts{ep, ep});
+  CHECK(parts(ring, sends) == Parts{cp, cp});
+}

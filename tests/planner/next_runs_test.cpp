@@ -137,3 +137,33 @@ TEST_CASE("a layout that was measured itself is known, and one that equals it ne
   CHECK(expected.of(0).sd == doctest::Approx(beliefs.of(0).sd));
   CHECK(expected.of(0).mean == doctest::Approx(Beliefs(problem, layouts).of(0).mean));
 }
+
+TEST_CASE(
+    "what is left to know is the mean share of the doubts that were open: of the first layout, and against others") {
+  const Problem problem = job();
+  const std::vector<Estimate> layouts = layouts_of(problem);
+  const Beliefs prior(problem, layouts);
+  const auto square = [](double sd) { return sd * sd; };
+  const auto left = [&](const Beliefs& beliefs) {
+    double sum = square(beliefs.of(0).sd / prior.of(0).sd);
+    int counted = 1;
+    for (int i = 1; i < static_cast<int>(layouts.size()); ++i) {
+      const Doubt before = prior.between(0, i);
+      if (std::fabs(before.mean) >= std::log(before.interval().high / before.interval().low) / 2) continue;  // decided
+      sum += square(beliefs.between(0, i).sd / before.sd), ++counted;
+    }
+    return sum / counted;
+  };
+  int open = 0;
+  for (int i = 1; i < static_cast<int>(layouts.size()); ++i)
+    open += std::fabs(prior.between(0, i).mean) < 1.64 * prior.between(0, i).sd;
+  CHECK(open >= 1);
+  for (int measured = 0; measured < static_cast<int>(layouts.size()); ++measured)
+    for (const double noise : {kRunNoise, 0.1}) {
+      CAPTURE(measured);
+      Beliefs beliefs = prior;
+      beliefs.expect(layouts[static_cast<std::size_t>(measured)].terms, noise, measured);
+      CHECK(beliefs.open() == doctest::Approx(left(beliefs)).epsilon(1e-6));
+      CHECK(beliefs.open() < 1);
+    }
+}

@@ -10,8 +10,12 @@
 #include <random>
 #include <vector>
 
+#include "formulas/partition.hpp"
 #include "oracle/random_problem.hpp"
+#include "planner/cost/cost.hpp"
 #include "planner/estimate/uncertainty.hpp"
+#include "planner/planner.hpp"
+#include "planner/search/plain_layers.hpp"
 
 using namespace plan;
 
@@ -143,4 +147,40 @@ TEST_CASE("draws say how often one of two steps is as fast as the other: what th
       longer.compute = Seconds(ratio);  // errs as the other does, so that nothing is left to chance
       CHECK(Draws({a, longer}).within(longer, share) == (ratio <= (1 + share) * std::min(1.0, ratio) ? 1 : 0));
     }
+}
+
+TEST_CASE("layers are laid as a framework leaves them where that costs little, fits, and some framework runs it") {
+  Problem problem = job();
+  problem.model = oracle::dense_model(16, 4096, 32, 8, 14336, 256000);  // the head weighs as much as layers do
+  Layout layout{.tp = 4, .pp = 4, .dp = 16};
+  layout.sequence_parallel = true;
+  const CostModel costs(problem, split_of(layout));
+  const Candidate by_balance = {.layout = layout, .score = {}};
+  const Allowance any(Seconds(1e9), Draws({}));
+  const RealBytes all = RealBytes::infinity();
+  const auto same = [](const Candidate& a, const Candidate& b) {
+    return a.layout == b.layout && a.by_hand == b.by_hand;
+  };
+  const Candidate plain = plainly_laid(problem, costs, by_balance, any, all, all);
+  CHECK(plain.layout.chunk_layers == plain_chunks(16, 4));
+  CHECK_FALSE(plain.by_hand);
+  CHECK(plain.runs_on != 0);
+  const Estimate estimated = estimate(problem, plain.layout);
+  CHECK(plain.score.step_time.value == doctest::Approx(estimated.step_time.value).epsilon(1e-9));
+  CHECK(plain.score.step_time > estimate(problem, layout).step_time);
+  Candidate kept = by_balance;
+  kept.by_hand = true;
+  CHECK(same(plainly_laid(problem, costs, by_balance, any, 0.99 * plain.score.peak, all), kept));
+  CHECK(plainly_laid(problem, costs, by_balance, any, plain.score.peak, all).layout == plain.layout);
+  const Allowance little(0.9 * plain.score.step_time, Draws({}));
+  CHECK(same(plainly_laid(problem, costs, by_balance, little, all, all), kept));
+  Candidate unrun = by_balance;
+  unrun.runs_on = 0;
+  CHECK(same(plainly_laid(problem, costs, unrun, any, all, all), kept));
+  Candidate spelt = by_balance;
+  spelt.layout.chunk_layers = {3, 5, 5, 3};
+  CHECK(same(plainly_laid(problem, costs, spelt, any, all, all), spelt));
+  Candidate single = by_balance;
+  single.layout.pp = 1, single.layout.dp = 64;
+  CHECK(same(plainly_laid(problem, costs, single, any, all, all), single));
 }

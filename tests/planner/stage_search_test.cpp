@@ -8,6 +8,7 @@
 
 #include "draw.hpp"
 #include "oracle/random_problem.hpp"
+#include "planner/choice/choice.hpp"
 #include "planner/planner.hpp"
 #include "planner/problem/stage_layout.hpp"
 #include "planner/search/enumerate.hpp"
@@ -115,7 +116,7 @@ TEST_CASE("per stage: the search finds what brute force finds") {
 
 TEST_CASE("per stage: never worse than stages that are all the same, on any model") {
   std::mt19937 random(17);
-  int faster = 0, tried = 0;
+  int faster = 0, tried = 0, run_by_some = 0;
   for (int round = 0; round < oracle::rounds(60); ++round) {
     Problem problem = oracle::random_problem(random, 8);
     if (round % 2 == 0) problem = oracle::widened(problem, random);
@@ -132,10 +133,20 @@ TEST_CASE("per stage: never worse than stages that are all the same, on any mode
     CHECK(plan->per_stage->best->step_time.value <= plan->fastest->step_time.value);
     CHECK(plan->per_stage->best->fits == plan->fastest->fits);
     if (!plan->per_stage->best->layout.stages.empty()) CHECK(plan->per_stage->runs_on.empty());
+    Problem stated = plan->problem;
+    stated.fixed.chunk_layers = plan->per_stage->best->layout.chunk_layers;
+    const std::vector<RunsOn> runs = frameworks_that_run(stated, plan->per_stage->best->layout);
+    REQUIRE(plan->per_stage->runs_on.size() == runs.size());
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      CHECK(plan->per_stage->runs_on[i].framework == runs[i].framework);
+      CHECK(plan->per_stage->runs_on[i].step_time == runs[i].step_time);
+    }
+    run_by_some += !runs.empty();
     CHECK(plan->best.layout.stages.empty());
   }
   CHECK(tried > oracle::at_least(20));
   CHECK(faster >= oracle::at_least(4));  // of six rounds none may fit
+  CHECK(run_by_some >= oracle::at_least(2));
 }
 
 TEST_CASE("per stage: on equal layers with memory to spare, stages that are all the same are as fast") {
