@@ -83,6 +83,7 @@ TEST_CASE("each axis that is changed alone is told as decided differently") {
 }
 
 TEST_CASE("parts add up to the effect, exactly and in the digits shown") {
+  int shares = 0;
   for (const char* first : kLayouts)
     for (const char* second : kLayouts) {
       CAPTURE(first);
@@ -99,6 +100,15 @@ TEST_CASE("parts add up to the effect, exactly and in the digits shown") {
         CHECK(a == doctest::Approx(e.a).epsilon(1e-9));
         CHECK(b == doctest::Approx(e.b).epsilon(1e-9));
       }
+      const auto mfu =
+          std::find_if(c.effects.begin(), c.effects.end(), [](const Effect& e) { return e.kind == EffectKind::Ratio; });
+      for (const ShownEffect& e : shown_effects(c)) {
+        if (e.name != "MFU") continue;
+        REQUIRE(mfu != c.effects.end());
+        CHECK(e.change.ends_with(" points"));  // the distance of the two shares
+        CHECK(std::fabs(std::stod(e.change) - 100 * (mfu->b - mfu->a)) <= 0.0501);
+        ++shares;
+      }
       for (const ShownEffect& e : shown_effects(c)) {
         if (e.parts.empty()) continue;
         double a = 0, b = 0, change = 0;
@@ -109,6 +119,7 @@ TEST_CASE("parts add up to the effect, exactly and in the digits shown") {
         CHECK(std::fabs(change - (number(e.b) - number(e.a))) < 1e-9);
       }
     }
+  CHECK(shares > 0);
 }
 
 TEST_CASE("swapping the two swaps every verdict and sign") {

@@ -271,3 +271,21 @@ TEST_CASE("imported rates beyond what the GPU gives are questioned, on the scree
     CHECK(nlohmann::json::parse(json.out)["warnings"].empty() != beyond);
   }
 }
+
+TEST_CASE("a probe's time is what was asked for, or that of its ranks on as many nodes as they take") {
+  for (const Depth depth : {Depth::Quick, Depth::Standard, Depth::Thorough})
+    for (const int per_node : {1, 2, 4, 8})
+      for (const int nodes : {1, 2, 3}) {
+        ProbeOptions options;
+        options.depth = depth;
+        const Cluster cluster;
+        const int ranks = nodes * per_node;
+        CHECK(sweep_request(options, cluster, ranks, per_node).budget_s == default_budget(depth, ranks, nodes));
+        options.budget_s = 77;
+        const SweepRequest asked = sweep_request(options, cluster, ranks, per_node);
+        CHECK(asked.budget_s == 77);
+        CHECK(asked.ranks == ranks);
+        CHECK(asked.ranks_per_node == per_node);
+        CHECK(asked.depth == depth);
+      }
+}

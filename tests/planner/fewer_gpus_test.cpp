@@ -347,3 +347,14 @@ TEST_CASE("what fits some GPUs is found on one more, which divides badly and hol
   }
   CHECK(kept >= oracle::at_least(1));
 }
+
+TEST_CASE("sixteen nodes are few, one GPU more is not, and a GPU in no node is a node") {
+  Problem problem;
+  for (const int each : {0, 1, 4, 8, 72}) {
+    problem.cluster.gpus_per_node = each;
+    problem.gpus = 16 * std::max(1, each);
+    CHECK(few_nodes(problem));
+    ++problem.gpus;
+    CHECK_FALSE(few_nodes(problem));
+  }
+}

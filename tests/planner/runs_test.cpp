@@ -345,3 +345,24 @@ TEST_CASE("a fact of a run takes every degree that its axis has, from the least 
   });
   CHECK(tried >= 2);
 }
+
+TEST_CASE("a run's recompute is what its words say") {
+  Run run = megatron_run(24);
+  const auto read = [&](const std::string& words) {
+    run.recompute = words;
+    return built(run).layout.recompute;
+  };
+  CHECK(read("none") == Recompute{});
+  for (const char* whole : {"full", "full-uniform:1"}) CHECK(read(whole) == Recompute{.kind = RecomputeKind::Full});
+  for (const int layers : {1, 2, 7, 12})
+    CHECK(read("full-block:" + std::to_string(layers)) == Recompute{.kind = RecomputeKind::Full, .layers = layers});
+  CHECK(read("selective") == Recompute{.kind = RecomputeKind::Selective, .modules = kRecomputeCoreAttention});
+  CHECK(read("selective:op") == Recompute{.kind = RecomputeKind::Selective, .modules = kRecomputeOps});
+  for (const auto& [module, word] : kRecomputeModuleNames) {
+    if (module == kRecomputeOps) continue;
+    const std::string one = "selective:" + std::string(word);
+    CHECK(read(one) == Recompute{.kind = RecomputeKind::Selective, .modules = module});
+    const auto both = static_cast<std::uint16_t>(module | kRecomputeMlp);
+    CHECK(read(one + "+mlp") == Recompute{.kind = RecomputeKind::Selective, .modules = both});
+  }
+}
