@@ -10,7 +10,9 @@
 #include "oracle/random_problem.hpp"
 #include "planner/choice/advice.hpp"
 #include "planner/choice/choice.hpp"
+#include "planner/choice/hardware_notes.hpp"
 #include "planner/estimate/claims.hpp"
+#include "planner/memory/host_memory.hpp"
 #include "planner/planner.hpp"
 #include "planner/rules/frameworks.hpp"
 #include "planner/runs/diagnosis.hpp"
@@ -162,4 +164,103 @@ TEST_CASE("what a fault does grows with it, is nothing at first, and is only whe
       CHECK(last > before[step]);
     }
   }
+}
+
+TEST_CASE("each note of hardware is there for one fact, names what it is about, and is gone without the fact") {
+  using Edit = void (*)(Problem&);
+  struct Case {
+    const char* code;
+    const char* says;
+    Edit edit;
+  };
+  Problem measured = job(8, 64);
+  Gpu& gpu = measured.cluster.gpu;
+  gpu.name = "G1", gpu.efficiency = "h100", measured.cluster.name = "mine";
+  measured.cluster.measured = true, measured.cluster.probed.bandwidth = true;
+  REQUIRE(hardware_notes(measured, false).empty());
+  const Case cases[] = {
+      {"hardware_not_measured", "mine is a preset", [](Problem& p) { p.cluster.measured = false; }},
+      {"hardware_not_measured", "from a preset", [](Problem& p) { p.cluster.probed.bandwidth = false; }},
+      {"profile_coverage", "mine: measured gemm, nccl",
+       [](Problem& p) {
+         p.cluster.measured_parts = {"gemm", "nccl"};
+       }},
+      {"profile_coverage", "; not measured attention",
+       [](Problem& p) { p.cluster.measured_parts = {"gemm"}, p.cluster.unmeasured_parts = {"attention"}; }},
+      {"efficiency_inherited", "kernels scaled from G0", [](Problem& p) { p.cluster.gpu.measured_as = "G0"; }},
+      {"hardware_edited", "G1: memory, peak; rates measured under `efficiency: h100`",
+       [](Problem& p) {
+         p.cluster.gpu.edited = {"memory", "peak"};
+       }},
+      {"hardware_unlikely", "G1: nic", [](Problem& p) { p.cluster.gpu.nic = BytesPerSecond(50e12); }},
+      {"efficiency_unknown", "G1 names no measured rates", [](Problem& p) { p.cluster.gpu.efficiency.clear(); }},
+      {"architecture_unknown", "G1 states no", [](Problem& p) { p.cluster.gpu.architecture = Architecture::Unknown; }},
+      {"communication_memory_unknown", "G1: buffers of",
+       [](Problem& p) { p.cluster.gpu.library = CollectiveLibrary::Hccl; }},
+      {"host_link_unknown", "G1: its link",
+       [](Problem& p) { p.training.offload.parameters = true, p.cluster.gpu.host_link = BytesPerSecond(0); }},
+      {"host_optimizer", "a host steps", [](Problem& p) { p.training.offload.optimizer = 0.5; }}};
+  for (const Case& one : cases) {
+    CAPTURE(one.code);
+    Problem problem = measured;
+    one.edit(problem);
+    const std::vector<Note> notes = hardware_notes(problem, false);
+    REQUIRE(notes.size() == 1);
+    CHECK(notes.front().code == one.code);
+    CHECK(notes.front().text.find(one.says) != std::string::npos);
+    const std::vector<Note> risky = hardware_notes(problem, true);
+    REQUIRE(risky.size() == 2);
+    CHECK(risky.back().code == "memory_at_risk");
+  }
+  Problem other = measured;  // one GPU has no buffers, and a GPU whose own products were fitted needs no shares
+  other.cluster.gpu.library = CollectiveLibrary::Hccl;
+  for (const int gpus : {1, 2, 8}) {
+    other.gpus = gpus;
+    CHECK(hardware_notes(other, false).empty() == (gpus == 1));
+  }
+  for (auto& fits : gpu.gemm) fits[0].fit.rate = FlopsPerSecond(1e14);
+  gpu.efficiency.clear();
+  CHECK(hardware_notes(measured, false).empty());
+}
+
+TEST_CASE(
+    "what the hosts' memory would bring is noted where nobody stated it and GPUs are short, with what it brings") {
+  int said = 0, stated = 0;
+  for (const Framework framework : {Framework::DeepSpeed, Framework::Megatron})
+    for (const int gpus : {16, 32})
+      for (const double host : {0.0, 2e12}) {
+        Problem problem = job(gpus, 64, framework);
+        problem.cluster = oracle::plain_cluster(44.5);
+        Gpu& gpu = problem.cluster.gpu;
+        for (FlopsPerSecond& peak : gpu.peak) peak = FlopsPerSecond(362e12);
+        gpu.memory_bandwidth = BytesPerSecond(864e9), gpu.host_link = BytesPerSecond(32e9);
+        gpu.scale_up = BytesPerSecond(26e9), gpu.nic = BytesPerSecond(25e9);
+        for (Tier& tier : problem.cluster.tiers) tier.bandwidth = BytesPerSecond(25e9);
+        problem.free_switches = kHostSwitches;
+        problem.cluster.host_memory = Bytes(static_cast<std::int64_t>(host));
+        const Result<Plan> plan = search(problem);
+        if (!plan) continue;
+        const std::string note = note_of(*plan, "other_memory");
+        CAPTURE(gpus);
+        CAPTURE(note);
+        stated += host > 0;
+        if (host > 0) CHECK(note.empty());  // the search has used it where it is of use
+        if (note.empty()) continue;
+        ++said;
+        int found = 0;
+        for (const ChangedJob& change : offloads(problem)) {
+          if (note.find("`" + change.flag + "`") == std::string::npos) continue;
+          const RunnableSearch other = find_runnable(change.problem);
+          REQUIRE_FALSE(other.result.ranking.best().empty());
+          const double rate =
+              static_cast<double>(other.problem.training.tokens_per_step()) / fastest(other.result).value;
+          const double percent = numbers_of(note.substr(note.find("would train "))).front();
+          CHECK(std::abs(percent - 100 * (rate / plan->fastest->tokens_per_s - 1)) <= 0.51);
+          CHECK(percent >= 9.5);
+          ++found;
+        }
+        CHECK(found == 1);
+      }
+  CHECK(said >= 1);
+  CHECK(stated >= 1);
 }
