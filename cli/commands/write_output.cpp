@@ -18,9 +18,12 @@ namespace {
 /// Every word of the command line that may name a file to read. `--resume` is no such: its file is carried on.
 std::vector<std::string> inputs(const Args& args) {
   std::vector<std::string> out = args.words;
-  for (const auto* list : {&args.from, &args.import_files, &args.budget, &args.log, &args.trace, &args.smi})
+  for (const auto* list : {&args.from, &args.import_files, &args.budget, &args.log, &args.trace, &args.smi,
+                           &args.snapshot, &args.measured})
     out.insert(out.end(), list->begin(), list->end());
-  for (const Args::Text* one : {&args.model, &args.gpu, &args.cluster, &args.profile, &args.baseline})
+  for (const std::string& recipe : args.from) out.push_back(recipe.substr(0, recipe.rfind(':')));  // `FILE.py:NAME`
+  for (const Args::Text* one : {&args.model, &args.gpu, &args.cluster, &args.profile, &args.baseline, &args.site,
+                                &args.diff, &args.append, &args.nccl_lib, &args.cublas_lib, &args.cudnn_lib})
     if (*one) out.push_back(**one);
   if (args.model) out.push_back((std::filesystem::path(*args.model) / "config.json").string());
   return out;

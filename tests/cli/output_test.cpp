@@ -10,6 +10,10 @@
 #include <sstream>
 
 #include "check_files.hpp"
+#include "cli/commands/write_output.hpp"
+#include "cli/request/flags/options.hpp"
+#include "cli/request/table/command_table.hpp"
+#include "cli/request/table/option_table.hpp"
 #include "contents.hpp"
 #include "presets/yaml.hpp"
 
@@ -168,6 +172,34 @@ TEST_CASE("an input is never written over, not even by force; a file of another 
   const Ran itself =
       run({"emit", "megatron-lm", "--from", "fresh/plan-llama3-8b.sbatch", "--gpus", "64", "-o", "fresh"});
   CHECK(itself.status == 2);
+}
+
+TEST_CASE("whichever flag names a file that is read, no answer is written over it") {
+  const Folder folder;
+  folder.write("read.py", "x");
+  int flags = 0;
+  for (const Option& option : options()) {
+    const bool file = option.argument.find("FILE") != std::string_view::npos || option.argument == "LOG";
+    // What is written, and a probe that is carried on in its own file.
+    if (!file || option.flag == "--output" || option.flag == "--rows" || option.flag == "--resume") continue;
+    CAPTURE(option.flag);
+    for (const Command& command : kCommands) {
+      if ((option.verbs & command.bit) == 0 || (option.flag == "--budget" && command.name == "probe")) continue;
+      std::vector<std::string> words = {std::string(option.flag), "read.py"};
+      if (!command.name.empty()) words.insert(words.begin(), std::string(command.name));
+      const Result<Args> args = parse_arguments(words);
+      if (!args) continue;
+      const Errors errors = judge_output(*args, "./read.py", "{}");
+      REQUIRE(errors.size() == 1);
+      CHECK(errors.front().code == "overwrites_input");
+      CHECK(judge_output(*args, "other", "{}").empty());
+      ++flags;
+    }
+  }
+  CHECK(flags > 20);
+  const Args recipe = parse_arguments({"--from", "read.py:recipe", "--force"}).value();
+  REQUIRE(judge_output(recipe, "read.py", "{}").size() == 1);
+  CHECK(judge_output(recipe, "read.py", "{}").front().code == "overwrites_input");
 }
 
 TEST_CASE("kinds of files") {
