@@ -4,6 +4,7 @@
 #include <sstream>
 #include <string>
 
+#include "cli/report/parts/choice_text.hpp"
 #include "cli/report/parts/tables.hpp"
 #include "cli/report/plan/report.hpp"
 #include "sample_plan.hpp"
@@ -131,4 +132,31 @@ TEST_CASE("the parts of a memory bar never exceed the whole") {
     CHECK(std::fabs(used - std::min(share, 1.0) * 25) <= 0.5 + 1e-9);
     CHECK((bar.back() == '>') == (share > 1));
   }
+}
+
+TEST_CASE("starved GPUs are told how much more each would do, and how much less all of fewer would") {
+  Plan plan;
+  plan.best.tokens_per_s_per_gpu = 100, plan.best.mfu.model_causal = 0.1;
+  plan.fastest.reset();
+  plan.starved.emplace();
+  const auto text = [&] { return warning_lines(plan).front(); };
+  CHECK(text().find("10.0 % MFU; no single change") != std::string::npos);
+  for (const double faster : {-0.5, -0.05, 0.0, 0.3, 0.999, 7.0}) {
+    Advice one;
+    one.change = "--gpus 8", one.faster = faster;
+    one.fastest.tokens_per_s_per_gpu = 250, one.fastest.mfu.model_causal = 0.25;
+    plan.starved = {one};
+    CAPTURE(faster);
+    CHECK(text().find("2.5 times as many with --gpus 8 (25.0 % MFU") != std::string::npos);
+    CHECK((text().find("% fewer in all") != std::string::npos) == (faster < 0));
+    if (faster == -0.5) CHECK(text().find("MFU, 50 % fewer in all)") != std::string::npos);
+    plan.starved->front().fastest.tokens_per_s_per_gpu = 1200;
+    CHECK(text().find("are 12 times as many") != std::string::npos);
+  }
+  plan.starved->assign(5, plan.starved->front());  // three are enough to choose from
+  std::size_t named = 0;
+  for (std::size_t at = text().find("times as many"); at != std::string::npos;
+       at = text().find("times as many", at + 1))
+    ++named;
+  CHECK(named == 3);
 }
