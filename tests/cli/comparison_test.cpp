@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "check_files.hpp"
+#include "cli/commands/sweep_points.hpp"
 #include "cli/request/words/layout_flag.hpp"
 #include "oracle/random_layout.hpp"
 #include "oracle/random_problem.hpp"
@@ -17,6 +18,7 @@
 #include "planner/problem/spelled_out.hpp"
 #include "planner/rules/complete_layout.hpp"
 #include "planner/rules/frameworks.hpp"
+#include "planner/rules/rules.hpp"
 #include "presets/store.hpp"
 #include "sample_plan.hpp"
 
@@ -207,6 +209,44 @@ TEST_CASE("JSON has both sides whole; Markdown and HTML the same digits as the s
   }
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= 80);
+}
+
+TEST_CASE("why a sweep's next point has another layout is what an estimate of the old one there says") {
+  int breaking = 0, full = 0, timed = 0;
+  for (const auto& [model, gpus] :
+       {std::pair{"8b", "8..512"}, {"70b", "32,48,64,96,128,256"}, {"mixtral-8x7b", "16..256"}}) {
+    Args args;
+    args.verb = "sweep", args.model = model, args.gpus = gpus, args.global_batch = "512";
+    const PlanSweep sweep = run_sweep_points(args, [](int, int) {}).value();
+    for (const LayoutChange& change : sweep.changes) {
+      const Plan &before = *sweep.points[change.from].plan, &here = *sweep.points[change.to].plan;
+      CAPTURE(change.text);
+      Layout old = before.best.layout;
+      old.shard = 0, old.chunk_layers.clear();
+      const std::int64_t dp = std::int64_t{old.dp} * here.problem.gpus;  // as many copies as the GPUs allow
+      if (dp % before.problem.gpus == 0) old.dp = static_cast<int>(dp / before.problem.gpus);
+      const bool breaks = broken_rule(here.problem, old) >= 0;
+      CHECK((change.text.find("the old one breaks a rule there: ") != std::string::npos) == breaks);
+      breaking += breaks;
+      if (breaks) continue;
+      const Estimate there = estimate(here.problem, old);
+      const std::size_t needs = change.text.find("the old one needs ");
+      full += needs != std::string::npos;
+      if (needs != std::string::npos) {
+        const double shown = std::stod(change.text.substr(needs + 18));
+        CHECK(shown == doctest::Approx(static_cast<double>(there.peak.value) / kGiB).epsilon(0.06));
+        continue;
+      }
+      const std::size_t slower = change.text.find("the old one is ");
+      if (slower == std::string::npos) continue;
+      const double shown = std::stod(change.text.substr(slower + 15));
+      CHECK(std::fabs(shown - 100 * (there.step_time / here.best.step_time - 1)) <= 0.051);
+      ++timed;
+    }
+  }
+  MESSAGE(breaking << " break a rule, " << full << " need more memory, " << timed << " are slower");
+  CHECK(breaking + full + timed > 4);
+  CHECK(timed + full > 0);
 }
 
 }  // namespace plan
