@@ -264,3 +264,16 @@ TEST_CASE(
   CHECK(said >= 1);
   CHECK(stated >= 1);
 }
+
+TEST_CASE("a framework drops what was stated of graphs exactly where it has none of parts") {
+  for (const FrameworkRow& row : frameworks()) {
+    if (!named(row.framework)) continue;
+    Problem problem = job(8, 64, row.framework);
+    problem.training.stack.cuda_graphs = false, problem.training.stack.graph_scopes = 0;
+    CHECK_FALSE(drops_stated(problem, row));
+    problem.training.stack.graph_scopes = 1;
+    CHECK(drops_stated(problem, row) == !row.graphs_of_parts);
+    problem.training.stack.graph_scopes = 0, problem.training.stack.cuda_graphs = true;
+    CHECK(drops_stated(problem, row) == !row.graphs_of_parts);
+  }
+}
