@@ -279,7 +279,8 @@ void tell_of_files(const std::vector<LaunchSource>& files, const LaunchFacts& fa
   for (const LaunchSource& source : files)
     for (const std::string& note : source.notes) unused(job, "not_used", fmt::format("{}: {}", source.path, note));
   for (const LaunchSource& source : files)
-    for (std::string stops : {with_no_count(source), with_misspelt_flag(source), with_comment_word(source)})
+    for (std::string stops :
+         {with_no_count(source), with_misspelt_flag(source), with_misspelt_launcher(source), with_comment_word(source)})
       if (!stops.empty()) unused(job, "not_used", std::move(stops));
   if (facts.total == 0) tell_of_other_gpus(files, facts, job);
   tell_of_scripts(files, job);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -274,6 +275,36 @@ TEST_CASE("torchtitan's model of transformers is the one that its section names"
       "[model]\nname = \"hf_transformers\"\nflavor = \"full\"\n[hf_transformers]\nmodel = \"Qwen/Qwen2.5-7B\"\n"
       "[training]\nlocal_batch_size = 2\nseq_len = 4096\n[parallelism]\ntensor_parallel_degree = 2\n";
   CHECK(job_of("t.toml", file, on(8)).model->name == "qwen2.5-7b");
+}
+
+TEST_CASE("a slip in the name of a launcher is told, and a program that wraps one is none") {
+  constexpr const char* kTrains =
+      "train.py --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 1 --max_length 512 --bf16 True";
+  const Files files;
+  const auto told = [&](const std::string& start) {
+    const std::string text = fmt::format("#!/bin/bash\n{} {}\n", start, kTrains);
+    CAPTURE(text);
+    const Result<LaunchJob> job = files.read("run.sh", text);
+    REQUIRE(job);
+    return names(job->unused, "is not known here");
+  };
+  for (const std::string name : {"torchrun", "deepspeed", "accelerate launch", "python", "llamafactory-cli train"}) {
+    CHECK_FALSE(told(name));
+    for (std::size_t i = 1; i + 2 < std::min(name.find(' '), name.size()); ++i) {
+      std::string swapped = name, doubled = name, cut = name;
+      std::swap(swapped[i], swapped[i + 1]);
+      doubled.insert(i, 1, doubled[i]);
+      cut.erase(i, 1);
+      for (const std::string& slip : {swapped, doubled, cut})
+        if (slip != name) CHECK_MESSAGE(told(slip), slip);
+    }
+  }
+  for (const char* slip : {"accelerate lanch", "python -m torch.distributed.runn", "llamafactory-cli trian",
+                           "srun torchrunn", "python3 -u -m torch.distributed.lauch"})
+    CHECK_MESSAGE(told(slip), slip);
+  for (const char* sound : {"ipython", "my_torchrun", "python3.11", "uv run python", "torchrun_wrapper", "srun python",
+                            "python -m torch.distributed.run", "/opt/bin/deepspeed", "singularity exec img python"})
+    CHECK_FALSE_MESSAGE(told(sound), sound);
 }
 
 }  // namespace plan

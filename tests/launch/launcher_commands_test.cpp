@@ -84,6 +84,55 @@ TEST_CASE("GPUs are those of the command that trains, whatever else a script sta
   }
 }
 
+TEST_CASE("GPUs that are shown to a launcher are those of each machine that it starts on") {
+  const Folder files;
+  struct Machines {
+    std::string header, words;
+    int count;  ///< 0: not known
+  };
+  const std::string visible = "export CUDA_VISIBLE_DEVICES=0,1,2,3\n";
+  for (const Machines& of : {Machines{"", "", 1},
+                             {"", "--num_machines 1 --machine_rank 0", 1},
+                             {"", "--num_machines 2 --machine_rank $RANK", 2},
+                             {"", "--num_machines $N", 0},
+                             {"", "--machine_rank $RANK", 0},
+                             {"", "$ARGS", 0}}) {
+    const std::string text = fmt::format("#!/bin/bash\n{}accelerate launch {} {}\n", visible, of.words, kWithoutFile);
+    CAPTURE(text);
+    const Result<LaunchJob> job = files.read("run.sh", text);
+    REQUIRE(job);
+    CHECK(job->gpus == 4 * of.count);
+    CHECK(job->gpus_per_node == 4);
+  }
+  for (const int nodes : {1, 2, 6})
+    for (const char* step : {"srun ", "srun -N {} ", "srun --nodes={} "}) {
+      const std::string start = fmt::format(fmt::runtime(step), nodes);
+      const std::string header = start == step ? fmt::format("#SBATCH --nodes={}\n", nodes) : std::string();
+      const std::string text =
+          fmt::format("#!/bin/bash\n{}{}{}accelerate launch {}\n", header, visible, start, kWithoutFile);
+      CAPTURE(text);
+      const Result<LaunchJob> job = files.read("run.sh", text);
+      REQUIRE(job);
+      CHECK(job->gpus == 4 * nodes);
+    }
+  // torchrun starts one process where it is not asked for more, and DeepSpeed takes those of a hostfile.
+  for (const auto& [start, gpus] :
+       {std::pair{"torchrun --nproc_per_node gpu", 4}, std::pair{"torchrun --nnodes 2 --node_rank $R", 0},
+        std::pair{"torchrun --nnodes $N --node_rank $R --nproc_per_node 8", 0}, std::pair{"deepspeed", 4},
+        std::pair{"deepspeed --num_nodes 2", 0}, std::pair{"deepspeed --hostfile hosts", 0}}) {
+    const std::string text = fmt::format("#!/bin/bash\n{}{} {}\n", visible, start, kWithoutFile);
+    CAPTURE(text);
+    const Result<LaunchJob> job = files.read("run.sh", text);
+    REQUIRE(job);
+    CHECK(job->gpus == gpus);
+  }
+  const std::string factory =
+      "llamafactory-cli train --model_name_or_path Qwen/Qwen2.5-7B --stage sft --cutoff_len 1024 "
+      "--per_device_train_batch_size 1 --finetuning_type lora --bf16 true\n";
+  CHECK(job_of("run.sh", "CUDA_VISIBLE_DEVICES=0,1 FORCE_TORCHRUN=1 NNODES=3 " + factory).gpus == 6);
+  CHECK(job_of("run.sh", visible + "export NNODES=$N\n" + factory).gpus == 0);
+}
+
 TEST_CASE("what writes answers on GPUs of its own counts none of the training's, however much it has to say") {
   const Folder files;
   files.folder.write("two.yaml", "distributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 8\n");

@@ -30,12 +30,17 @@ bool is(std::string_view word, std::string_view name) {
                                                   [](char a, char b) { return a == b || (a == '_' && b == '-'); });
 }
 
+/// Programs that start a command on machines of their choice.
+constexpr std::string_view kElsewhere[] = {"srun",  "mpirun",  "mpiexec",  "pdsh",  "ssh",   "clush",
+                                           "xargs", "kubectl", "parallel", "jsrun", "aprun", "docker"};
+bool starts_elsewhere(std::string_view program) {
+  return std::find(std::begin(kElsewhere), std::end(kElsewhere), program) != std::end(kElsewhere);
+}
+
 /// The launcher of a command that starts on this one machine where no flag says otherwise: torch/distributed/run.py has
 /// 1:1 for --nnodes, DeepSpeed takes the local GPUs where there is no hostfile. Empty: what starts it on how many
 /// machines is another's decision.
 std::string_view starts_on_one_node(const ShellCommand& command) {
-  constexpr std::string_view kElsewhere[] = {"srun",  "mpirun",  "mpiexec",  "pdsh",  "ssh",   "clush",
-                                             "xargs", "kubectl", "parallel", "jsrun", "aprun", "docker"};
   constexpr std::string_view kNodes[] = {"--nnodes", "--num-nodes", "--hostfile", "-H",         "--include",
                                          "-i",       "--exclude",   "-e",         "--node-rank"};
   std::string_view starter, before;
@@ -43,7 +48,7 @@ std::string_view starts_on_one_node(const ShellCommand& command) {
     const std::string_view text = std::string_view(word.text).substr(0, word.text.find('='));
     const std::string_view program = base_name(text);
     if (starter.empty()) {
-      if (std::find(std::begin(kElsewhere), std::end(kElsewhere), program) != std::end(kElsewhere)) return {};
+      if (starts_elsewhere(program)) return {};
       if (program == "torchrun" || text == "torch.distributed.run" || text == "torch.distributed.launch")
         starter = "torchrun";
       if (program == "deepspeed") starter = "deepspeed";
@@ -186,34 +191,69 @@ int shown_to(const ShellCommand& command) {
   return own == command.environment.end() || own->second.find('$') != std::string::npos ? 0 : items_in(own->second);
 }
 
-/// Whether a command trains with as many processes as GPUs are shown to it, or starts ranks in another way.
-bool trains_on_several(const ShellCommand& command) {
+/// The word that starts ranks, or the tool that trains on all GPUs that are shown to it; empty: there is none.
+std::string_view starter_of(const ShellCommand& command) {
   for (std::size_t i = 0; i < command.words.size(); ++i) {
     const std::string_view program = base_name(command.words[i].text);
     const bool trains = i + 1 == command.words.size() || command.words[i + 1].text == "train";
-    if (starts_ranks(program) || ((program == "llamafactory-cli" || program == "axolotl") && trains)) return true;
+    if (starts_ranks(program) || ((program == "llamafactory-cli" || program == "axolotl") && trains)) return program;
   }
-  return false;
+  return {};
+}
+
+/// The machines that a command starts on: the count of its flags or of NNODES, 1 where nothing speaks of others; 0: a
+/// word that is open or another launcher decides it.
+int machines_of(const ShellCommand& command) {
+  constexpr std::string_view kCount[] = {"--nnodes", "--num-nodes", "--num-machines"};
+  constexpr std::string_view kOneOfSeveral[] = {"--node-rank", "--machine-rank", "--hostfile", "--include",
+                                                "--exclude"};
+  const auto one_of = [](std::string_view word, const auto& names) {
+    return std::any_of(std::begin(names), std::end(names), [&](std::string_view name) { return is(word, name); });
+  };
+  const std::size_t end = behind_program(command.words).value_or(command.words.size());
+  bool several = false;
+  std::string_view before;
+  for (std::size_t i = 0; i < end; before = command.words[i++].text) {
+    const auto& [flag, value, line] = flag_at(command, i);
+    if (starts_elsewhere(base_name(flag)) || (flag.starts_with('$') && !before.starts_with('-'))) return 0;
+    if (one_of(flag, kCount)) return count_of(value);
+    several |= one_of(flag, kOneOfSeveral);
+  }
+  for (const char* name : {"NNODES", "PET_NNODES"})
+    if (const auto own = command.environment.find(name); own != command.environment.end()) return count_of(own->second);
+  return several ? 0 : 1;
+}
+
+/// The GPUs of a machine that a command takes by what is shown to it; 0: other words count its processes. DeepSpeed
+/// looks at them on one machine alone, torchrun where it is asked to.
+int taken_of_shown(const ShellCommand& command, std::string_view starter, int machines) {
+  if (starter == "deepspeed" && machines != 1) return 0;
+  const bool torchrun = starter == "torchrun" || starter.starts_with("torch.distributed");
+  for (std::size_t i = 0; i < command.words.size() && torchrun; ++i)
+    if (const FlagAndValue each = flag_at(command, i); is(each.flag, "--nproc-per-node"))
+      return each.value == "gpu" || each.value == "auto" ? shown_to(command) : 0;
+  return torchrun ? 0 : shown_to(command);
 }
 
 /// `CUDA_VISIBLE_DEVICES=0,1,2,3` in front of a tool that starts a process for each, or of one process. What a script
 /// runs in one process beside such a tool writes answers, scores or serves, on GPUs that are not the training's.
 void from_visible_devices(const Commands& commands, const std::string& file, LaunchFacts& facts) {
-  if (facts.gpus() > 0 || commands.empty()) return;
-  int each = -1;
+  if (facts.gpus() > 0 || facts.gpus_per_node > 0 || commands.empty()) return;
+  int each = -1, machines = 1;
   for (const ShellCommand* command : commands) {
-    if (!trains_on_several(*command)) continue;
-    const bool torchrun = starts_on_one_node(*command) == "torchrun";  // one process, whatever is shown
-    const int own = torchrun ? 0 : shown_to(*command);
-    if (each >= 0 && own != each) return;  // which of them is the training is not known
-    each = own;
+    const std::string_view starter = starter_of(*command);
+    if (starter.empty()) continue;
+    const int on = machines_of(*command), own = taken_of_shown(*command, starter, on);
+    if (each >= 0 && (own != each || on != machines)) return;  // which of them is the training is not known
+    each = own, machines = on;
   }
   const bool one_process =
       std::any_of(commands.front()->words.begin(), commands.front()->words.end(),
                   [](const auto& w) { return w.text == "swift" || w.text == "python" || w.text == "python3"; });
-  if (each < 0 && one_process && shown_to(*commands.front()) == 1) each = 1;
+  if (each < 0 && one_process && shown_to(*commands.front()) == 1 && machines_of(*commands.front()) == 1) each = 1;
   if (each < 1) return;
-  facts.nodes = 1, facts.gpus_per_node = each, facts.gpus_where = file, facts.one_node.clear();
+  if (machines > 0) facts.nodes = machines;  // else those of a header
+  facts.gpus_per_node = each, facts.gpus_where = file, facts.one_node.clear();
 }
 
 bool states_gpus_of_a_node(const ShellCommand& command) {

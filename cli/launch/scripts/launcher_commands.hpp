@@ -48,6 +48,9 @@ void count_commands(const Script& script, const std::string& file, LaunchFacts& 
 /// empty: none.
 [[nodiscard]] std::string with_misspelt_flag(const LaunchSource& source);
 
+/// A word in the place of a launcher that is nearly one's name, `torchrunn train.py`; empty: none.
+[[nodiscard]] std::string with_misspelt_launcher(const LaunchSource& source);
+
 /// torchrun's `--standalone` on several nodes, each of which is then alone; empty: none.
 [[nodiscard]] std::string standing_alone(const LaunchSource& source, const LaunchFacts& facts);
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/launch/job/keys.hpp"
@@ -56,6 +58,32 @@ std::size_t behind_launcher(const std::vector<ShellWord>& words) {
   return static_cast<std::size_t>(other == words.end() ? 0 : other - words.begin());
 }
 
+/// Whether a word is a launcher's name with others around it, as a script that wraps one is called.
+bool wraps(std::string_view word, std::string_view launcher) {
+  return word.size() > launcher.size() + 1 && word.find(launcher) != word.npos;
+}
+
+/// The launcher, or the verb of one, that word `at` in front of a program is a slip of; empty: none.
+std::string launcher_meant(const std::vector<ShellWord>& words, std::size_t at) {
+  constexpr std::string_view kLaunchers[] = {"torchrun", "deepspeed", "accelerate", "llamafactory-cli",
+                                             "axolotl",  "python",    "ipython",    "mpirun"};
+  constexpr std::string_view kModules[] = {"torch.distributed.run", "torch.distributed.launch"};
+  constexpr std::pair<std::string_view, std::string_view> kVerbs[] = {
+      {"accelerate", "launch"}, {"llamafactory-cli", "train"}, {"axolotl", "train"}};
+  const std::string_view before = at > 0 ? std::string_view(words[at - 1].text) : std::string_view();
+  const std::string_view word = base_name(words[at].text);
+  if (word.starts_with('-')) return {};
+  if (before == "-m" && word.starts_with("torch.distributed."))
+    return std::find(std::begin(kModules), std::end(kModules), word) != std::end(kModules)
+               ? std::string()
+               : nearest_name(word, kModules);
+  if (before.starts_with('-')) return {};
+  for (const auto& [launcher, verb] : kVerbs)
+    if (base_name(before) == launcher) return is_slip(word, std::span(&verb, 1)) ? std::string(verb) : std::string();
+  const std::string near = is_slip(word, kLaunchers) ? nearest_name(word, kLaunchers) : std::string();
+  return near.empty() || wraps(word, near) ? std::string() : near;
+}
+
 }  // namespace
 
 std::string with_misspelt_flag(const LaunchSource& source) {
@@ -78,6 +106,21 @@ std::string with_misspelt_flag(const LaunchSource& source) {
                          word.line, launcher->program, yaml::printable(word.text.substr(0, word.text.find('='))),
                          nearest_name(flag, known));
     }
+  }
+  return {};
+}
+
+std::string with_misspelt_launcher(const LaunchSource& source) {
+  if (!is_shell(source)) return {};
+  for (const ShellCommand& command : follow_script(source).commands) {
+    const std::vector<ShellWord>& words = command.words;
+    const std::size_t end = behind_program(words).value_or(3);
+    for (std::size_t i = 0; i + 1 < end && i < words.size() && !trains_nothing(command); ++i)
+      if (const std::string near = launcher_meant(words, i); !near.empty())
+        return fmt::format(
+            "{}:{}: `{}` is not known here, and may be meant as `{}`: what it starts is counted as its "
+            "flags say",
+            source.path, words[i].line, yaml::printable(words[i].text), near);
   }
   return {};
 }
