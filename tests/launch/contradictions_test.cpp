@@ -100,7 +100,17 @@ TEST_CASE("an update of more prompts than verl's step has is told under either e
       text = replaced(text, "train_batch_size=512", fmt::format("train_batch_size={}", batch));
       text = replaced(text, "ppo_mini_batch_size=128", fmt::format("ppo_mini_batch_size={}", mini));
       CAPTURE(text);
-      CHECK(names(job_of("p.sh", text).unused, "a step has fewer prompts") == told);
+      const LaunchJob job = job_of("p.sh", text);
+      CHECK(names(job.unused, "a step has fewer prompts") == told);
+      CHECK(job.training->global_batch == std::min(batch, mini) * 4);
+      // Where no update is stated, it has verl's own 256.
+      const LaunchJob own =
+          job_of("p.sh", replaced(text, fmt::format("{}ppo_mini_batch_size={}", "actor_rollout_ref.actor.", mini), ""));
+      CHECK(names(own.unused, "a step has fewer prompts") == (batch < 256));
+      CHECK(own.training->global_batch == std::min(batch, 256) * 4);
+      const LaunchJob streams =
+          job_of("p.sh", replaced(text, "trainer.nnodes=2", "trainer.nnodes=2 rllm.async_training.enable=true"));
+      CHECK(streams.training->global_batch == mini * 4);
     }
 }
 

@@ -92,4 +92,26 @@ TEST_CASE("verl's job on Megatron needs no degree, and a batch of all ranks that
   if (!three) CHECK(three.error().front().message.find("micro") == std::string::npos);
 }
 
+TEST_CASE("verl's data ranks take whole shares of an update, under either engine, and what they leave over is told") {
+  const std::string actor = "actor_rollout_ref.actor.";
+  for (const std::string& engine : {kMicroOfTwo, kMegatronActor, kMicroOfTwo + actor + "use_dynamic_bsz=True ",
+                                    kMegatronActor + actor + "use_dynamic_bsz=True "})
+    for (const int gpus : {4, 6, 7, 8})
+      for (const auto& [step, mini] : {std::pair{512, 128}, std::pair{768, 126}, std::pair{840, 90}}) {
+        std::string text = verl_script("verl.trainer.main_ppo", engine + "trainer.nnodes=1 ");
+        text = replaced(text, "train_batch_size=512", fmt::format("train_batch_size={}", step));
+        text = replaced(text, "ppo_mini_batch_size=128", fmt::format("ppo_mini_batch_size={}", mini));
+        text = replaced(text, "n_gpus_per_node=8", fmt::format("n_gpus_per_node={}", gpus));
+        CAPTURE(text);
+        const LaunchJob job = job_of("p.sh", text);
+        const int ranks = job.gpus / job.fixed.tp.value_or(1) / job.fixed.pp.value_or(1) / job.fixed.cp.value_or(1);
+        if (ranks * job.fixed.tp.value_or(1) * job.fixed.pp.value_or(1) * job.fixed.cp.value_or(1) != job.gpus)
+          continue;
+        const int samples = mini * 4;
+        CHECK(job.training->global_batch == samples / ranks * ranks);
+        CHECK(names(job.unused, "sequences to each of") == (samples % ranks != 0));
+        CHECK(names(job.unused, "it stops at a step") == (samples % ranks != 0 && step * 4 % ranks != 0));
+      }
+}
+
 }  // namespace plan

@@ -150,8 +150,7 @@ void verl_models_beside(const StatedKeys& keys, MegatronArgs& args) {
   if (stated ? is_on(keys, kEnable) : gae)
     left_unused(keys, stated ? kEnable : kEstimator, args, "the critic beside the trained model is not counted");
   for (const auto& [key, text] : verl::models_beside(keys)) left_unused(keys, key, args, std::string(text));
-  if (const std::string_view fewer = verl::beyond_a_step(keys); !fewer.empty())
-    left_unused(keys, verl::kMiniBatch, args, std::string(fewer));
+  if (const std::string fewer = verl::beyond_a_step(keys); !fewer.empty()) left_unused(keys, verl::kStep, args, fewer);
   if (const std::string_view critic = verl::critic_by_default(keys); !critic.empty())
     left_unused(keys, critic, args, verl::kDefaultCritic);
 }
@@ -210,6 +209,19 @@ std::optional<Error> verl_leaves_none(const StatedKeys& keys, const LaunchFacts&
                {fmt::format("state a multiple of {}, or `{}`", ranks, kMicro)}};
 }
 
+/// The sequences of an update, of which each data rank takes a whole number.
+void verl_batch(const StatedKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
+  const std::string_view stated = states_number(keys, verl::kMiniBatch) ? verl::kMiniBatch : verl::kStep;
+  const std::int64_t answers = number_or(keys, "actor_rollout_ref.rollout.n", 1), ranks = data_ranks(facts, args);
+  std::int64_t samples = number_or(keys, verl::prompts_of_update(keys), verl::kDefaultMiniBatch) * answers;
+  if (const std::string over = verl::left_over(samples, number_or(keys, verl::kStep, 0) * answers, ranks);
+      !over.empty()) {
+    left_unused(keys, stated, args, over);
+    samples = samples / ranks * ranks;
+  }
+  args.given["global-batch-size"] = {{fmt::format("{}", samples)}, where_of(keys, stated)};
+}
+
 void derive_verl(const StatedKeys& keys, const LaunchFacts& facts, MegatronArgs& args) {
   verl_formats(keys, args);
   verl_models_beside(keys, args);
@@ -222,8 +234,7 @@ void derive_verl(const StatedKeys& keys, const LaunchFacts& facts, MegatronArgs&
     left_unused(keys, "actor_rollout_ref.actor.use_dynamic_bsz", args,
                 "micro-batches are packed by tokens: counted as sequences of full length");
   constexpr std::string_view kPrompt = "data.max_prompt_length", kResponse = "data.max_response_length";
-  constexpr std::string_view kMini = "actor_rollout_ref.actor.ppo_mini_batch_size", kBatch = "data.train_batch_size";
-  constexpr int kDefaultLength = 512, kDefaultMini = 256;  // data/legacy_data.yaml, actor/actor.yaml
+  constexpr int kDefaultLength = 512;  // data/legacy_data.yaml
   const auto or_default = [&](std::string_view key, int otherwise) { return number_or(keys, key, otherwise); };
   if (states(keys, kPrompt) || states(keys, kResponse)) {
     const std::int64_t tokens =
@@ -231,12 +242,7 @@ void derive_verl(const StatedKeys& keys, const LaunchFacts& facts, MegatronArgs&
     args.given["seq-length"] = {{fmt::format("{}", tokens)},
                                 where_of(keys, states(keys, kPrompt) ? kPrompt : kResponse)};
   }
-  if (states_number(keys, kMini) || states(keys, kBatch)) {
-    const std::int64_t samples =
-        std::int64_t{or_default(kMini, kDefaultMini)} * or_default("actor_rollout_ref.rollout.n", 1);
-    args.given["global-batch-size"] = {{fmt::format("{}", samples)},
-                                       where_of(keys, states_number(keys, kMini) ? kMini : kBatch)};
-  }
+  if (states_number(keys, verl::kMiniBatch) || states(keys, verl::kStep)) verl_batch(keys, facts, args);
   verl_micro_batch(keys, facts, args);
 }
 

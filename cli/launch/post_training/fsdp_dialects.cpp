@@ -140,6 +140,21 @@ void read_micro_batch(JobBuilder& builder, const FsdpDialect& dialect) {
     builder.guess("micro_batch", "1", "the size of micro-batches is not stated");
 }
 
+/// The sequences of an update that are trained on: all, or of verl's what its data ranks divide.
+std::int64_t shared_out(JobBuilder& builder, const FsdpDialect& dialect, std::int64_t samples, int repeats) {
+  const std::int64_t split = std::int64_t{builder.job.fixed.tp.value_or(1)} * builder.job.fixed.cp.value_or(1);
+  if (dialect.step.empty() || builder.job.gpus % split != 0) return samples;
+  const std::int64_t ranks = builder.job.gpus / split;
+  const std::int64_t step = builder.settings.integer(dialect.step).value_or(0) * repeats;
+  const std::string over = verl::left_over(samples, step, ranks);
+  if (over.empty()) return samples;
+  std::string_view key = dialect.model[0];  // the size may be a default
+  for (const std::string_view stated : {dialect.gpus, dialect.step, dialect.batch})
+    if (builder.settings.states(stated)) key = stated;
+  builder.unused(key, over);
+  return samples / ranks * ranks;
+}
+
 void read_batch(JobBuilder& builder, const FsdpDialect& dialect) {
   Settings& settings = builder.settings;
   if (dialect.seq.empty()) {
@@ -160,7 +175,7 @@ void read_batch(JobBuilder& builder, const FsdpDialect& dialect) {
   }
   const int repeats = dialect.repeats.empty() ? 1 : builder.degree(dialect.repeats, dialect.repeats_otherwise);
   if (const int batch = builder.degree(dialect.batch, dialect.batch_otherwise); batch > 0)
-    builder.global_batch(builder.product({batch, repeats}), dialect.batch);
+    builder.global_batch(shared_out(builder, dialect, builder.product({batch, repeats}), repeats), dialect.batch);
   read_micro_batch(builder, dialect);
 }
 
@@ -320,13 +335,16 @@ Result<LaunchJob> read_verl_fsdp(std::span<const LaunchSource> files, const Laun
   if (!keys) return fail(keys.error());
   const auto veomni = keys->lower_bound("actor_rollout_ref.actor.veomni.");
   const bool on_veomni = veomni != keys->end() && veomni->first.starts_with("actor_rollout_ref.actor.veomni.");
-  Result<LaunchJob> job = job_of(on_veomni ? kVerlVeOmni : kVerlActor, *keys, facts);
+  StatedKeys counted = *keys;
+  if (const std::string_view key = verl::prompts_of_update(*keys); key != verl::kMiniBatch)
+    counted[std::string(verl::kMiniBatch)] = counted.at(std::string(key));
+  Result<LaunchJob> job = job_of(on_veomni ? kVerlVeOmni : kVerlActor, counted, facts);
   if (job) verl::tell_programs(files, *job), tell_missing_base(*keys, *job);
   if (job)
     for (const auto& [key, text] : verl::models_beside(*keys))
       unused(*job, "not_counted", fmt::format("{}: `{}`: {}", where_of(*keys, key), yaml::printable(key), text));
-  if (const std::string_view fewer = verl::beyond_a_step(*keys); job && !fewer.empty())
-    unused(*job, "not_used", fmt::format("{}: `{}`: {}", where_of(*keys, verl::kMiniBatch), verl::kMiniBatch, fewer));
+  if (const std::string fewer = verl::beyond_a_step(*keys); job && !fewer.empty())
+    unused(*job, "not_used", fmt::format("{}: `{}`: {}", where_of(*keys, verl::kStep), verl::kStep, fewer));
   if (const std::string_view critic = verl::critic_by_default(*keys); job && !critic.empty())
     unused(*job, "not_counted",
            fmt::format("{}: `{}`: {}", where_of(*keys, critic), yaml::printable(critic), verl::kDefaultCritic));

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "cli/launch/job/counted_as.hpp"
+#include "cli/launch/post_training/verl_commands.hpp"
 
 /// Keys of verl's actor, of its supervised trainer, of NeMo-RL with DTensor, of SkyRL's policy and of EasyR1's actor,
 /// as rows of one reading.
@@ -18,6 +19,7 @@ struct FsdpDialect {
   int answer = 0;            ///< default of the response's, where it is another
   std::string_view batch{};  ///< samples, or prompts with `repeats` answers each
   int batch_otherwise = 0;
+  std::string_view step{};  ///< samples of a step of several updates: each rank takes a whole share, as verl's do
   std::string_view repeats{};
   int repeats_otherwise = 1;
   std::string_view micro[2]{};
@@ -121,8 +123,9 @@ inline constexpr FsdpDialect kVerlActor{
     .prompt = "data.max_prompt_length",
     .response = "data.max_response_length",
     .length = 512,
-    .batch = "actor_rollout_ref.actor.ppo_mini_batch_size",
-    .batch_otherwise = 256,
+    .batch = verl::kMiniBatch,
+    .batch_otherwise = verl::kDefaultMiniBatch,
+    .step = verl::kStep,
     .repeats = "actor_rollout_ref.rollout.n",
     .micro = {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", {}},
     .micro_of_all = "actor_rollout_ref.actor.ppo_micro_batch_size",

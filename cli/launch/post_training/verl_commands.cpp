@@ -183,10 +183,31 @@ void take_lengths_of_rollout(StatedKeys& keys) {
     if (number_of(keys, own) > 0) keys[data] = keys[own];
 }
 
-std::string_view beyond_a_step(const StatedKeys& keys) {
-  const int batch = number_of(keys, "data.train_batch_size");
-  if (batch < 1 || number_of(keys, kMiniBatch) <= batch) return {};
-  return "a step has fewer prompts, by `data.train_batch_size`: verl stops there, and early releases train on those";
+std::string_view prompts_of_update(const StatedKeys& keys) {
+  // Asynchronous trainers stream their prompts, whatever a step is said to have.
+  const bool streams = std::any_of(
+      keys.begin(), keys.end(), [](const auto& key) { return key.first.find("async_training.") != std::string::npos; });
+  if (streams) return kMiniBatch;
+  const int batch = number_of(keys, kStep), stated = number_of(keys, kMiniBatch);
+  return batch > 0 && (stated > 0 ? stated : kDefaultMiniBatch) > batch ? kStep : kMiniBatch;
+}
+
+std::string beyond_a_step(const StatedKeys& keys) {
+  if (prompts_of_update(keys) == kMiniBatch) return {};
+  const int stated = number_of(keys, kMiniBatch);
+  return fmt::format(
+      "a step has fewer prompts than the {} of an update, and they are counted: later releases stop "
+      "there, unless `use_dynamic_bsz` is on",
+      stated > 0 ? stated : kDefaultMiniBatch);
+}
+
+std::string left_over(std::int64_t samples, std::int64_t step, std::int64_t ranks) {
+  if (ranks < 2 || samples < ranks || samples % ranks == 0) return {};
+  const std::string stops = step > 0 && step % ranks != 0
+                                ? fmt::format("; it stops at a step of {}, which they do not divide", step)
+                                : std::string("; later releases stop there");
+  return fmt::format("verl gives {} of {} sequences to each of {} data ranks and leaves {} over: counted are {}{}",
+                     samples / ranks, samples, ranks, samples % ranks, samples / ranks * ranks, stops);
 }
 
 std::string_view critic_by_default(const StatedKeys& keys) {

@@ -38,9 +38,17 @@ void unwrap(StatedKeys& keys);
 /// The lengths that the rollout has of its own, in place of those of `data.`, which it takes where it states none.
 void take_lengths_of_rollout(StatedKeys& keys);
 
-/// The prompts of an update, and what there is to say where a step has fewer of them; empty: nothing.
+/// The prompts of an update and those of a step. Default: actor/actor.yaml.
 inline constexpr std::string_view kMiniBatch = "actor_rollout_ref.actor.ppo_mini_batch_size";
-[[nodiscard]] std::string_view beyond_a_step(const StatedKeys& keys);
+inline constexpr std::string_view kStep = "data.train_batch_size";
+inline constexpr int kDefaultMiniBatch = 256;
+/// The key that counts the prompts of an update: a step that has fewer trains on its own alone.
+[[nodiscard]] std::string_view prompts_of_update(const StatedKeys& keys);
+/// What there is to say where a step has fewer prompts than an update; empty: nothing.
+[[nodiscard]] std::string beyond_a_step(const StatedKeys& keys);
+/// What there is to say where the data ranks do not divide the sequences of an update, of `step` in a step: each takes
+/// a whole number of them (verl 0.7 workers/fsdp_workers.py and megatron_workers.py). Empty: they do.
+[[nodiscard]] std::string left_over(std::int64_t samples, std::int64_t step, std::int64_t ranks);
 
 inline constexpr std::string_view kDefaultCritic =
     "a critic, which `algorithm.adv_estimator` means where it is not stated, is trained beside the model and not "
