@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "small_files.hpp"
@@ -204,6 +205,38 @@ TEST_CASE("a script whose program trains nothing is refused, and one that trains
   CHECK(files.read("run.sh", fmt::format(fmt::runtime(megatron), "pretrain_gpt5b.py")));
   for (const char* encoder : {"pretrain_bert.py", "pretrain_t5.py", "../my_bert_train.py", "-m tools.pretrain_t5"})
     CHECK(error_of("run.sh", fmt::format(fmt::runtime(megatron), encoder)) == "not_a_decoder");
+}
+
+TEST_CASE("arguments of BERT and T5 without a program are refused, whatever model is named beside them") {
+  const std::string common =
+      "MODEL_ARGS:\n  --hidden-size: 1024\n  --num-attention-heads: 16\n  --micro-batch-size: 4\n"
+      "  --global-batch-size: 128\n  --train-iters: 50\n  --eval-interval: 1000\n  --max-position-embeddings: 512\n"
+      "  --vocab-size: 30592\n  --bf16: true\n";
+  const std::string decoder = common + "  --num-layers: 24\n  --seq-length: 512\n";
+  const std::string vocabulary = "  --vocab-file: data/vocab.txt\n";
+  const std::string others[] = {
+      common + "  --encoder-num-layers: 12\n  --decoder-num-layers: 12\n  --encoder-seq-length: 512\n",
+      common + "  --decoder-seq-length: 128\n", decoder + vocabulary,
+      decoder + "  --tokenizer-type: BertWordPieceLowerCase\n", decoder + "  --bert-no-binary-head: true\n"};
+  const Files files;
+  const std::optional<Model> asked = job_of("model_config.yaml", decoder).model;
+  REQUIRE(asked);
+  for (const std::string& text : others)
+    for (const bool named : {false, true}) {
+      CAPTURE(named);
+      CAPTURE(text);
+      LaunchContext context{.gpus = 8, .gpus_per_node = 8};
+      if (named) context.model = asked;
+      const Result<LaunchJob> job = files.read("model_config.yaml", text, context);
+      REQUIRE_FALSE(job);
+      CHECK(job.error().front().code == "not_a_decoder");
+    }
+  for (const char* sound :
+       {"", "  --merge-file: data/merges.txt\n", "  --tokenizer-type: GPTSentencePieceTokenizer\n"}) {
+    const std::string text = decoder + (*sound == 0 ? std::string() : vocabulary) + sound;
+    CAPTURE(text);
+    CHECK(files.read("model_config.yaml", text, {.gpus = 8, .gpus_per_node = 8}));
+  }
 }
 
 TEST_CASE("a command that is not found names what was not followed, where it may stand") {

@@ -204,6 +204,16 @@ bool is_of_other_models(std::string_view key) {
   return false;
 }
 
+/// The key of a vocabulary that is BERT's and T5's: GPT's of Megatron-LM comes with merges, or is another tokenizer's.
+/// `MODEL_ARGS:` names no program, whose default the tokenizer is (pretrain_bert.py, pretrain_t5.py). Empty: none.
+std::string_view vocabulary_of_bert(const StatedKeys& keys) {
+  constexpr std::string_view kVocabulary = "--vocab-file", kTokenizer = "--tokenizer-type";
+  const std::string tokenizer = word_of(keys, kTokenizer);
+  if (tokenizer.starts_with("BertWordPiece")) return kTokenizer;
+  const bool others = !tokenizer.empty() || keys.contains("--merge-file") || keys.contains("--tokenizer-model");
+  return !others && keys.contains(kVocabulary) ? kVocabulary : std::string_view();
+}
+
 }  // namespace
 
 bool is_megatron_yaml(const LaunchSource& source) {
@@ -218,7 +228,15 @@ Result<LaunchJob> read_megatron_yaml(std::span<const LaunchSource> files, const 
   if (mentions(source, "MODEL_ARGS:")) {
     const Result<StatedKeys> keys = keys_of_yaml(source);
     if (!keys) return fail(keys.error());
-    return job_of_keys(keys_under(*keys, "MODEL_ARGS."), source.path, facts, true);
+    const StatedKeys flags = keys_under(*keys, "MODEL_ARGS.");
+    if (const std::string_view key = vocabulary_of_bert(flags); !key.empty())
+      return fail(Error{"not_a_decoder",
+                        fmt::format("{}: `{}` is of BERT's or T5's vocabulary, and no decoder's: plan does not model "
+                                    "those",
+                                    where_of(flags, key), key),
+                        {},
+                        {"for GPT state its `--tokenizer-type`, or `--merge-file` beside the vocabulary"}});
+    return job_of_keys(flags, source.path, facts, true);
   }
   Result<primus::Experiment> experiment = primus::experiment_of(source, "megatron");
   if (!experiment) return fail(experiment.error());

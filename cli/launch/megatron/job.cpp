@@ -343,6 +343,7 @@ Result<LaunchJob> megatron_job(const MegatronArgs& args, const LaunchFacts& fact
   job.unused = args.unused;
   numbers(builder);
   if (!builder.errors.empty()) return fail(std::move(builder.errors));
+  if (std::optional<Error> other = not_a_decoder(args)) return fail(*std::move(other));
   const char* hybrid = megatron::hybrid_flag(args);
   const char* depth = args.has("num-layers") ? "num-layers" : hybrid;
   const bool names_model = args.states_environment || depth != nullptr || facts.model;

@@ -73,6 +73,8 @@ inline constexpr const char* kSpecOfCheckpoint = "spec_of_checkpoint";
   return std::any_of(job.notes.begin(), job.notes.end(), [code](const Note& note) { return note.code == code; });
 }
 
+/// What is wrong with the flags of an encoder, whatever model is named beside them; none: there are none.
+[[nodiscard]] std::optional<Error> not_a_decoder(const MegatronArgs& args);
 /// The model that the arguments describe, named after the preset that it is.
 [[nodiscard]] Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts,
                                            std::vector<Note>& notes);

@@ -213,14 +213,6 @@ Model named_model(const MegatronArgs& args, const LaunchFacts& facts) {
   return named;
 }
 
-/// The first flag of a model that is no decoder; null: none.
-const char* other_than_decoder(const MegatronArgs& args) {
-  for (const char* flag : {"encoder-num-layers", "decoder-num-layers", "decoder-seq-length", "encoder-seq-length",
-                           "bert-no-binary-head", "patch-dim", "img-h"})
-    if (args.has(flag)) return flag;
-  return nullptr;
-}
-
 /// Layers and what lies around them, as the flags say.
 Result<Model> described_model(const MegatronArgs& args, const std::optional<megatron::HybridPattern>& pattern) {
   Model model;
@@ -333,14 +325,20 @@ std::optional<Model> printed_model(const MegatronArgs& args, std::vector<Note>& 
 
 }  // namespace
 
+std::optional<Error> not_a_decoder(const MegatronArgs& args) {
+  for (const char* flag : {"encoder-num-layers", "decoder-num-layers", "decoder-seq-length", "encoder-seq-length",
+                           "bert-no-binary-head", "patch-dim", "img-h"})
+    if (args.has(flag))
+      return Error{"not_a_decoder", fmt::format("{}: `--{}` belongs to a model that is no decoder, which plan does not "
+                                                "model",
+                                                args.where(flag), flag)};
+  return std::nullopt;
+}
+
 Result<Model> megatron_model(const MegatronArgs& args, const LaunchFacts& facts, std::vector<Note>& notes) {
   if (!facts.model && megatron::hybrid_flag(args) == nullptr)
     if (std::optional<Model> printed = printed_model(args, notes)) return *std::move(printed);
   if (facts.model && !args.has("num-layers") && megatron::hybrid_flag(args) == nullptr) return named_model(args, facts);
-  if (const char* flag = other_than_decoder(args))
-    return fail(
-        {"not_a_decoder", fmt::format("{}: `--{}` belongs to a model that is no decoder, which plan does not model",
-                                      args.where(flag), flag)});
   const std::optional<megatron::HybridPattern> pattern = megatron::hybrid_pattern(args);
   const std::optional<Error> mistake = pattern ? megatron::judge(args, *pattern) : std::nullopt;
   const char* hybrid = megatron::hybrid_flag(args);
