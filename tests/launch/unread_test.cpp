@@ -205,4 +205,50 @@ TEST_CASE("a misspelt key of a tool's is not read by its sound") {
   CHECK(names(slip.unused, "finetunnig_type"));
 }
 
+TEST_CASE("an axis of ranks is a degree, and a size of something else behind it is none") {
+  for (const std::string axis : {"tensor_parallel", "tensor-model-parallel", "context_parallel", "my_pipeline_parallel",
+                                 "ulysses", "ring_attn", "args.sequence_parallel"}) {
+    for (const char* ending : {"_size", "-degree", "_world_size", "_group_size"}) {
+      const std::string key = axis + ending;
+      CAPTURE(key);
+      CHECK(states_degree(key, "4"));
+      CHECK_FALSE(states_degree(key, "1"));
+    }
+    for (const char* other : {"_chunk_size", "_fpdt_chunk_size", "_bucket_size", "_buffer_size", "_split_dim",
+                              "_output_dim", "_block_size", "_data_loading_size"}) {
+      const std::string key = axis + other;
+      CAPTURE(key);
+      CHECK_FALSE(states_degree(key, "4"));
+    }
+  }
+  for (const char* key : {"context_parallelism", "model.tensor_parallel", "data_parallel_shard_degree", "my_tp_size"})
+    CHECK(states_degree(key, "4"));
+}
+
+TEST_CASE("a number of samples is no length of sequences, and trainers that rank answers say so") {
+  const Files files;
+  const auto told = [&](const std::string& words) {
+    const std::string text = fmt::format(
+        "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 1 "
+        "--bf16 True {}\n",
+        words);
+    CAPTURE(text);
+    const Result<LaunchJob> job = files.read("run.sh", text);
+    REQUIRE(job);
+    return job->unused;
+  };
+  for (const char* key : {"data_length", "train_data_len", "epoch_length", "vocab_length", "prefix_length"})
+    for (const char* length : {"", " --max_length 512"})
+      CHECK_FALSE(names(told(fmt::format("--{} 5000{}", key, length)), fmt::format("`{}`", key)));
+  for (const char* key : {"max_data_length", "doc_length"})
+    CHECK(names(told(fmt::format("--{} 5000", key)), fmt::format("`{}`", key)));
+  constexpr const char* kSeveral = "several answers to each prompt";
+  for (const char* words : {"--rrhf_weight 1", "--num_candidates 4", "--n_responses 2", "--answers_per_prompt 6",
+                            "--use_ranking_loss True"})
+    CHECK(names(told(words), kSeveral));
+  for (const char* words : {"", "--rrhf_weight 0", "--num_candidates 1", "--num_eval_responses 4",
+                            "--use_ranking_loss False", "--max_response_length 512"})
+    CHECK_FALSE(names(told(words), kSeveral));
+}
+
 }  // namespace plan

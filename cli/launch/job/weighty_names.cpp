@@ -149,6 +149,38 @@ bool is_by_a_swap(std::string_view a, std::string_view b) {
   return a.end() - x > 1 && x[0] == y[1] && x[1] == y[0] && std::equal(x + 2, a.end(), y + 2);
 }
 
+/// `tensor_parallel_size`, `context_parallelism`, `ulysses_degree`: an axis, and behind it that ranks are counted. What
+/// else may follow is a size of something else: `sequence_parallel_fpdt_chunk_size`.
+bool counts_ranks(std::string_view name) {
+  constexpr std::string_view kAxes[] = {"parallel", "ulysses", "ring_attn"};
+  constexpr std::string_view kBetween[] = {"_model", "_world", "_group", "_shard", "_replicate", "_replica", "_inner"};
+  constexpr std::string_view kRanks[] = {"", "_size", "_degree", "_dim"};
+  std::size_t behind = 0;
+  for (const std::string_view axis : kAxes)
+    if (const std::size_t at = name.rfind(axis); at != std::string_view::npos)
+      behind = std::max(behind, at + axis.size());
+  if (behind == 0) return false;
+  name.remove_prefix(behind);
+  if (name.starts_with("ism")) name.remove_prefix(3);
+  for (const std::string_view between : kBetween)
+    if (name.starts_with(between)) name.remove_prefix(between.size());
+  return std::find(std::begin(kRanks), std::end(kRanks), name) != std::end(kRanks);
+}
+
+/// A number of samples, or of something else that is no sequence: `data_length`, but not `max_data_length`.
+bool counts_no_tokens(std::string_view last) {
+  constexpr std::string_view kWhat[] = {"data",   "dataset", "epoch", "episode", "vocab", "vocabulary",
+                                        "hidden", "history", "queue", "prefix",  "bucket"};
+  for (const std::string_view ending : {"_length", "_len"})
+    if (last.ends_with(ending)) {
+      last.remove_suffix(ending.size());
+      const std::string_view word = last.substr(last.rfind('_') == std::string_view::npos ? 0 : last.rfind('_') + 1);
+      return last.find("max") == std::string_view::npos &&
+             std::find(std::begin(kWhat), std::end(kWhat), word) != std::end(kWhat);
+    }
+  return false;
+}
+
 }  // namespace
 
 bool is_slip(std::string_view key, std::span<const std::string_view> known) {
@@ -176,7 +208,8 @@ bool sounds_weighty(std::string_view key) {
   if (last.find("gpus") != std::string::npos)
     return std::none_of(std::begin(kWhole), std::end(kWhole), [&](auto start) { return last.starts_with(start); }) &&
            !holds_any(name, kElsewhere);
-  return holds_any(last, kWeighty) && !holds_any(last, kOther) && !holds_any(name, kElsewhere);
+  return holds_any(last, kWeighty) && !holds_any(last, kOther) && !holds_any(name, kElsewhere) &&
+         !counts_no_tokens(last);
 }
 
 bool sounds_like_length(std::string_view key, std::string_view value) {
@@ -186,13 +219,11 @@ bool sounds_like_length(std::string_view key, std::string_view value) {
   std::string name = lowered(std::string(key));
   std::replace(name.begin(), name.end(), '-', '_');
   const std::string last(last_part(name));
-  return holds_any(last, kLength) && !holds_any(last, kNoLength) && !holds_any(name, kElsewhere) && !is_beside(name);
+  return holds_any(last, kLength) && !holds_any(last, kNoLength) && !holds_any(name, kElsewhere) && !is_beside(name) &&
+         !counts_no_tokens(last);
 }
 
 Degree degree_in(std::string_view key, std::string_view value) {
-  // The first parts say what is split, the second that a number of ranks follows.
-  constexpr std::string_view kSplit[] = {"parallel", "ulysses", "ring_attn"};
-  constexpr std::string_view kRanks[] = {"_size", "_degree", "_dim", "_world_size", "parallelism", "parallel"};
   constexpr std::string_view kShort[] = {"tp_size",   "pp_size",   "cp_size",   "ep_size",   "sp_size",
                                          "tp_degree", "pp_degree", "cp_degree", "ep_degree", "sp_degree"};
   if (value.size() > 6 || value.find_first_not_of("0123456789") != std::string_view::npos || value.empty() ||
@@ -202,8 +233,7 @@ Degree degree_in(std::string_view key, std::string_view value) {
   std::replace(name.begin(), name.end(), '-', '_');
   const std::string last(last_part(name));
   const auto ends = [&](std::string_view ending) { return last.ends_with(ending); };
-  const bool degree = std::any_of(std::begin(kShort), std::end(kShort), ends) ||
-                      (holds_any(last, kSplit) && std::any_of(std::begin(kRanks), std::end(kRanks), ends));
+  const bool degree = std::any_of(std::begin(kShort), std::end(kShort), ends) || counts_ranks(last);
   const bool copies = last.starts_with("dp_") ||
                       (last.find("data_parallel") != std::string::npos && last.find("shard") == std::string::npos);
   if (!degree || copies || holds_any(last, kOther) || holds_any(name, kElsewhere)) return Degree::None;

@@ -177,6 +177,28 @@ void tell_other_method(JobBuilder& builder, bool& noted) {
   }
 }
 
+/// Trainers that rank several answers to a prompt train on all of them at once: RRHF's `--rrhf_weight`, and numbers of
+/// answers, candidates or responses that a program has of its own.
+void tell_ranking(JobBuilder& builder, bool& noted) {
+  constexpr std::string_view kRanking[] = {"rrhf", "listwise", "ranking_loss", "rank_loss", "plackett"};
+  constexpr std::string_view kAnswers[] = {"candidates", "responses", "answers"};
+  constexpr std::string_view kNumber[] = {"num_", "n_", "per_prompt", "per_query", "per_question"};
+  const auto holds = [](std::string_view key, const auto& parts) {
+    return std::any_of(std::begin(parts), std::end(parts), [&](auto part) { return key.find(part) != key.npos; });
+  };
+  for (const Setting& setting : builder.settings.all()) {
+    const std::string_view key = setting.key;
+    if (noted || !key.starts_with("args.") || setting.list || switched_off(setting.value) || of_another_model(key) ||
+        key.find("eval") != key.npos)
+      continue;
+    const std::optional<std::int64_t> number = to_integer(setting.value);
+    const bool several = number && *number > 1 && holds(key, kAnswers) && holds(key, kNumber);
+    if (!holds(key, kRanking) && !several) continue;
+    noted = true;
+    builder.unused(setting.key, "several answers to each prompt may be trained at once: counted is one");
+  }
+}
+
 void tell_stage(JobBuilder& builder) {
   Settings& settings = builder.settings;
   bool noted = settings.states("args.num_generations") || settings.states(kOfLearners);  // GRPO has no pairs
@@ -215,6 +237,7 @@ void tell_stage(JobBuilder& builder) {
                      "preferences are trained: the models beside the trained one, and the pairs of answers, are "
                      "not counted");
     }
+  tell_ranking(builder, noted);
   constexpr std::string_view kByName = "args.stage by its name";
   if (!noted && settings.states(kByName))
     builder.unmodelled("not_used",
