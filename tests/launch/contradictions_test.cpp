@@ -317,4 +317,37 @@ TEST_CASE("a slip in the name of a launcher is told, and a program that wraps on
     CHECK_FALSE_MESSAGE(told(sound), sound);
 }
 
+TEST_CASE("a template's place to be filled in is one value, though it stood in a variable") {
+  const Files files;
+  const auto job = [&](const std::string& value) {
+    return files.read("run.sh",
+                      fmt::format("#!/bin/bash\nFILE={}\ntorchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 8 "
+                                  "--hidden-size 1024 --num-attention-heads 8 --seq-length 2048 --vocab-size 32000 "
+                                  "--max-position-embeddings 2048 --micro-batch-size 1 --global-batch-size 64 "
+                                  "--train-iters 5 --bf16 --eval-interval 5 --load $FILE --split $FILE\n",
+                                  value));
+  };
+  for (const char* value :
+       {"x", "<Specify path>", "<Specify path to file>/gpt2-vocab.json", "<PATH>/x", "<A B>_document"}) {
+    CAPTURE(value);
+    const Result<LaunchJob> read = job(value);
+    REQUIRE(read);
+    CHECK_FALSE(names(read->unused, "no flag takes"));
+  }
+  const Result<LaunchJob> several = job("\"x y z\"");
+  REQUIRE(several);
+  CHECK(names(several->unused, "no flag takes"));
+}
+
+TEST_CASE("a batch that follows from the ranks is that of one rank where the GPUs are too few for one") {
+  for (const int gpus : {1, 4, 8, 15})
+    for (const int micro : {1, 3}) {
+      Fixed fixed;
+      fixed.tp = 16, fixed.micro_batch = micro;
+      CHECK(batch_of_ranks({.steps = 2, .sequences = 0, .where = {}}, fixed, gpus) == 2 * micro);
+      fixed.tp = 1;
+      CHECK(batch_of_ranks({.steps = 2, .sequences = 0, .where = {}}, fixed, gpus) == 2 * micro * gpus);
+    }
+}
+
 }  // namespace plan

@@ -32,7 +32,7 @@ void unused(LaunchJob& job, std::string code, std::string text) {
 
 std::int64_t batch_of_ranks(const RankBatch& rule, const Fixed& fixed, int gpus) {
   const double inner = 1.0 * fixed.tp.value_or(1) * fixed.cp.value_or(1) * fixed.pp.value_or(1);
-  const double ranks = std::floor(gpus / inner);
+  const double ranks = std::max(1.0, std::floor(gpus / inner));  // too few GPUs for one are refused by their layout
   const double batch = rule.steps > 0 ? ranks * fixed.micro_batch.value_or(1) * static_cast<double>(rule.steps)
                                       : std::round(rule.sequences * gpus);
   return batch >= 1 && batch <= 1e15 ? static_cast<std::int64_t>(batch) : 0;

@@ -101,11 +101,24 @@ std::optional<std::int64_t> MegatronArgs::integer(std::string_view flag) const {
 
 namespace {
 
+/// Index behind a template's place to be filled in, `<PATH TO CKPT>/x`, whose first word is in front of `at`: the shell
+/// splits it where it stood in a variable. `at` where there is none.
+std::size_t behind_template(std::span<const ShellWord> words, std::size_t at) {
+  const auto closes = [](const ShellWord& word) { return word.text.find('>') != std::string::npos; };
+  if (!words[at - 1].text.starts_with('<') || closes(words[at - 1])) return at;
+  for (std::size_t end = at; end < words.size() && !is_flag(words[end].text); ++end)
+    if (closes(words[end])) return end + 1;
+  return at;
+}
+
 /// Values that follow a flag: as many as it takes, up to the next flag.
 void take_values(std::span<const ShellWord> words, std::size_t& at, int wanted, StatedValue& value) {
   const std::size_t most = wanted == MegatronFlag::kMany ? words.size() : static_cast<std::size_t>(wanted);
-  while (value.values.size() < most && at < words.size() && !is_flag(words[at].text))
+  while (value.values.size() < most && at < words.size() && !is_flag(words[at].text)) {
     value.values.push_back(words[at++].text);
+    const std::size_t end = behind_template(words, at);
+    while (at < end) value.values.back() += " " + words[at++].text;
+  }
 }
 
 /// Python's int() reads `32_000` as 32000: one underscore between digits says nothing.
