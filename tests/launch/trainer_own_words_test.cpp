@@ -337,4 +337,29 @@ TEST_CASE("weights of 64 bits are refused under each key, and a type that is non
   CHECK(job_of("t.sh", start + "--dtype float32").unused.size() == job_of("t.sh", start).unused.size());
 }
 
+TEST_CASE("a slip in an argument of the Trainer's is told, and a word of its own is none") {
+  const Files files;
+  const auto told = [&](const std::string& key) {
+    const std::string text = fmt::format(
+        "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-7B --bf16 True "
+        "--per_device_train_batch_size 1 --max_length 512 --{} 16\n",
+        key);
+    CAPTURE(text);
+    const Result<LaunchJob> job = files.read("run.sh", text);
+    REQUIRE(job);
+    CHECK(job->training->task == Task::FullFinetune);
+    return names(job->unused, fmt::format("`{}`", key));
+  };
+  for (const std::string name : {"deepspeed", "use_llm_lora", "gradient_checkpointing", "attn_implementation"})
+    for (std::size_t i = 1; i + 2 < name.size(); ++i) {
+      std::string swapped = name, doubled = name;
+      std::swap(swapped[i], swapped[i + 1]);
+      doubled.insert(i, 1, doubled[i]);
+      for (const std::string& slip : {swapped, doubled})
+        if (slip != name) CHECK_MESSAGE(told(slip), slip);
+    }
+  for (const std::string other : {"padding", "seed", "warmup_steps", "run_name", "logging_steps", "save_strategy"})
+    CHECK_FALSE_MESSAGE(told(other), other);
+}
+
 }  // namespace plan

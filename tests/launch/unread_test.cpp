@@ -251,4 +251,23 @@ TEST_CASE("a number of samples is no length of sequences, and trainers that rank
     CHECK_FALSE(names(told(words), kSeveral));
 }
 
+TEST_CASE("Adam under a class's name is Adam, and other rules are told") {
+  const auto job = [&](const char* word) {
+    return job_of("run.sh", fmt::format("torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2.5-7B "
+                                        "--per_device_train_batch_size 1 --bf16 True --max_length 512 --optimizer {}\n",
+                                        word));
+  };
+  for (const char* word : {"torch.optim.AdamW", "FusedAdam", "adam_w", "fused_adamw", "deepspeed_cpu_adam", "adamw",
+                           "apex.optimizers.FusedAdam", "adamw_32bit", "adamw_torch_npu_fused"}) {
+    CAPTURE(word);
+    CHECK_FALSE(names(job(word).unused, "counted as adam"));
+    CHECK(job(word).training->optimizer == Optimizer::Adam);
+  }
+  for (const char* word :
+       {"adamw_mini", "paged_adamw_32bit", "lion", "soap", "adamw-4bit", "came", "adamax", "nadam", "radam"}) {
+    CAPTURE(word);
+    CHECK(names(job(word).unused, "counted as adam"));
+  }
+}
+
 }  // namespace plan

@@ -37,6 +37,16 @@ constexpr OptimizerName kOptimizers[] = {
     {Optimizer::Sgd, "sgd"},
 };
 
+/// Adam under a class's name or with what only changes how it is computed: `torch.optim.AdamW`, `FusedAdam`,
+/// `adamw_torch_npu_fused`. Neither moments of 8 bits nor other rules are among them.
+bool is_adam(std::string_view word) {
+  std::string name = lowered(std::string(word.substr(word.rfind('.') == word.npos ? 0 : word.rfind('.') + 1)));
+  std::erase_if(name, [](char c) { return c == '_' || c == '-'; });
+  for (const std::string_view how : {"fused", "torch", "apex", "cpu", "deepspeed", "npu", "xla", "32bit", "hf"})
+    if (const std::size_t at = name.find(how); at != std::string::npos) name.erase(at, how.size());
+  return name == "adam" || name == "adamw";
+}
+
 }  // namespace
 
 std::string_view optimizer_word(Optimizer optimizer) {
@@ -64,6 +74,7 @@ void read_optimizer(JobBuilder& builder) {
       builder.training.optimizer = row.optimizer;
       return builder.origin("optimizer", name(row.optimizer), key);
     }
+  if (is_adam(*word)) return builder.origin("optimizer", name(builder.training.optimizer), key);
   builder.unmodelled("optimizer_unknown", fmt::format("{}: the optimizer `{}` is not modelled: counted as adam",
                                                       settings.where(key), yaml::printable(*word)));
 }

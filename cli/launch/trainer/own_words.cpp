@@ -11,6 +11,7 @@
 #include "cli/launch/trainer/hugging_face.hpp"
 #include "cli/launch/trainer/sources.hpp"
 #include "formulas/words.hpp"
+#include "presets/suggest.hpp"
 #include "presets/yaml.hpp"
 
 namespace plan::hugging_face {
@@ -60,6 +61,18 @@ bool of_another_section(std::string_view sections) {
 }
 
 }  // namespace
+
+bool is_slip_of_argument(std::string_view key) {
+  constexpr auto kSwitched = word_list([] { return "use_llm_lora use_backbone_lora zero_stage"; });
+  constexpr std::size_t kShort = 8;  // too many words are near shorter ones
+  const auto is_near = [&](std::string_view name) {
+    const bool letters = name.size() != key.size() || letters_apart(key, name) == 0;  // not use_dora for use_lora
+    return name.size() >= kShort && letters && edit_distance(key, name, 2) == 1;
+  };
+  const auto in = [&](const auto& names) { return std::any_of(names.begin(), names.end(), is_near); };
+  const auto is = [&](const auto& names) { return std::find(names.begin(), names.end(), key) != names.end(); };
+  return !is(kArguments) && !is(kSwitched) && (in(kArguments) || in(kSwitched));
+}
 
 std::string without_section(std::string_view key) {
   const std::size_t dot = key.rfind('.');

@@ -39,6 +39,8 @@ void set_fsdp(Settings& all, std::string_view key, const Setting& from);
 /// The Trainer's key for a tool's own; `args.` and the same word where the table has none.
 /// The names that a tool has for keys which are read under others: `optimizer` of axolotl's, which is `optim`.
 [[nodiscard]] std::vector<std::string_view> own_names(std::string_view tool);
+/// Whether a word is one of the Trainer's arguments with a letter too many or too few, or two in another order.
+[[nodiscard]] bool is_slip_of_argument(std::string_view key);
 [[nodiscard]] std::string renamed(std::span<const Renamed> table, std::string_view key);
 /// `deepspeed: path`, `deepspeed_config_file: path`: the file's keys as DeepSpeed's, or an error that names it.
 void follow_deepspeed(const LaunchSource& source, const Setting& named, Settings& all);

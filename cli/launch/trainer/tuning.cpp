@@ -148,6 +148,7 @@ bool switches_by_rank(const Setting& setting) {
   for (const std::string_view part : {"backbone", "vision", "visual", "vit_", "image", "tower", "audio", "qlora"})
     if (key.find(part) != key.npos) return false;
   const std::string& word = setting.value;
+  if (key.starts_with("args.") && is_slip_of_argument(key.substr(5))) return false;
   return key.starts_with("args.use_") && key.ends_with("lora") && !setting.list && word != "1" &&
          word.find_first_not_of("0123456789") == word.npos && word.find_first_of("123456789") != word.npos;
 }
@@ -384,8 +385,8 @@ void name_unread(JobBuilder& builder) {
     if (!setting.list && says_nothing(key, setting.value)) continue;
     if (builder.refuses_degree(setting, shown_key(key))) continue;
     const bool length = !builder.job.states_seq && !setting.list && sounds_like_length(key, setting.value);
-    if (switches(key.substr(5)) || sounds_weighty(key) || length || is_slip(key, asked) || is_slip(key.substr(5), own))
-      unread.add(shown_key(key), setting.where());
+    const bool slip = is_slip(key, asked) || is_slip(key.substr(5), own) || is_slip_of_argument(key.substr(5));
+    if (switches(key.substr(5)) || sounds_weighty(key) || length || slip) unread.add(shown_key(key), setting.where());
   }
   unread.tell(builder.job.unused, "these arguments");
   refuse_other_config(builder);
