@@ -59,13 +59,22 @@ TEST_CASE("DeepSeek-V3's router is the published one") {
 }
 
 TEST_CASE("Llama 3's positions are stretched beyond the first phase's, and its published name has them") {
-  for (const char* model : {"llama3-8b", "llama3-70b", "llama3.2-1b"}) {
+  for (const char* model : {"llama3-8b", "llama3-70b"}) {
     const std::optional<Plan> near = plan_for(model, 64, 8192), far = plan_for(model, 64, 32768);
     REQUIRE((near && far));
     CHECK(flags_of(*near).count("use-rope-scaling") == 0);
-    CHECK(flags_of(*far).at("rope-scaling-factor") == (std::string(model) == "llama3.2-1b" ? "32" : "8"));
-    CHECK(hub_name(*far).find("Llama-3.") != std::string::npos);
+    CHECK(flags_of(*far).at("rope-scaling-factor") == "8");
+    CHECK(hub_name(*far).find("Llama-3.1") != std::string::npos);
   }
+  // These were never published without it, so that every length has it.
+  for (const auto& [model, factor] : {std::pair{"llama3.2-1b", "32"}, {"llama3.2-3b", "32"}, {"llama3-405b", "8"}})
+    for (const std::int64_t seq : {2048, 8192, 16384}) {
+      const std::optional<Plan> plan = plan_for(model, 512, seq);
+      REQUIRE(plan);
+      CHECK(flags_of(*plan).count("use-rope-scaling") == 1);
+      CHECK(flags_of(*plan).at("rope-scaling-factor") == factor);
+      CHECK(hub_name(*plan).find("Llama-3.") != std::string::npos);
+    }
 }
 
 TEST_CASE("every model with experts states its router once, and groups divide its experts") {

@@ -31,14 +31,17 @@ constexpr Partial kPartials[] = {
     {"glm-4.6", "0.5"},     {"glm-4.7", "0.5"},  {"minimax-m2", "0.5"},
 };
 
-/// `rope_scaling.factor` of Llama 3's kind: frequencies are stretched where a sequence is longer than those of the
-/// first phase of training, `original_max_position_embeddings`.
+/// `rope_scaling.factor` of Llama 3's kind. Models of one shape were published without it, as Llama 3, and with it, as
+/// Llama 3.1: it counts where a sequence is longer than those of the first phase of training,
+/// `original_max_position_embeddings`. Others have it at every length.
 struct Scaling {
   std::string_view model;
   int factor;
   std::string_view release;  ///< of the family: the first whose configuration has it
+  bool always = false;
 };
-constexpr Scaling kScalings[] = {{"llama3-", 8, "Llama-3.1"}, {"llama3.2-", 32, "Llama-3.2"}};
+constexpr Scaling kScalings[] = {
+    {"llama3-", 8, "Llama-3.1"}, {"llama3-405b", 8, "Llama-3.1", true}, {"llama3.2-", 32, "Llama-3.2", true}};
 constexpr std::int64_t kOriginalPositions = 8192;
 
 /// `n_group`, `topk_group`, `routed_scaling_factor`, whether scores are normalised over all experts before the best are
@@ -74,7 +77,7 @@ LaunchModelFacts launch_model_facts(std::string_view model, std::int64_t seq) {
   for (const Partial& row : kPartials)
     if (model.starts_with(row.model)) facts.rotary_percent = row.share;
   for (const Scaling& row : kScalings)
-    if (model.starts_with(row.model) && seq > kOriginalPositions)
+    if (model.starts_with(row.model) && (row.always || seq > kOriginalPositions))
       facts.rope_scaling = row.factor, facts.release = row.release;
   for (const Router& row : kRouters)
     if (model.starts_with(row.model)) facts.router = row.facts;
