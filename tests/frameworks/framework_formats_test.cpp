@@ -16,11 +16,11 @@ namespace {
 /// NVIDIA's compute capability of a GPU, https://developer.nvidia.com/cuda-gpus; 0 for another maker's.
 double capability(const std::string& gpu) {
   for (const auto& [start, number] :
-       {std::pair{"v100", 7.0}, {"t4", 7.5},           {"a100", 8.0},         {"a800", 8.0},   {"a30", 8.0},
-        {"a10", 8.6},           {"a40", 8.6},          {"rtx-3090", 8.6},     {"rtx-a", 8.6},  {"l4", 8.9},
-        {"rtx-4090", 8.9},      {"rtx-6000-ada", 8.9}, {"h100", 9.0},         {"h200", 9.0},   {"h800", 9.0},
-        {"h20-", 9.0},          {"gh200", 9.0},        {"b200", 10.0},        {"gb200", 10.0}, {"b300", 10.3},
-        {"gb300", 10.3},        {"rtx-5090", 12.0},    {"rtx-pro-6000", 12.0}})
+       {std::pair{"v100", 7.0}, {"t4", 7.5},       {"a100", 8.0},         {"a800", 8.0},         {"a30", 8.0},
+        {"a10", 8.6},           {"a40", 8.6},      {"rtx-3090", 8.6},     {"rtx-a", 8.6},        {"l4", 8.9},
+        {"l20", 8.9},           {"rtx-4090", 8.9}, {"rtx-6000-ada", 8.9}, {"h100", 9.0},         {"h200", 9.0},
+        {"h800", 9.0},          {"h20-", 9.0},     {"gh200", 9.0},        {"b200", 10.0},        {"gb200", 10.0},
+        {"b300", 10.3},         {"gb300", 10.3},   {"rtx-5090", 12.0},    {"rtx-pro-6000", 12.0}})
     if (gpu.starts_with(start)) return number;
   return 0;
 }
