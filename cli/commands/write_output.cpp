@@ -15,16 +15,18 @@
 namespace plan {
 namespace {
 
-/// Every word of the command line that may name a file to read. `--resume` is no such: its file is carried on.
-std::vector<std::string> inputs(const Args& args) {
+/// Every word of the command line that may name a file to read. `--resume` and `--append` are no such: their files are
+/// carried on, though not by the answer that `-o` writes.
+std::vector<std::string> inputs(const Args& args, const std::string& path) {
   std::vector<std::string> out = args.words;
   for (const auto* list : {&args.from, &args.import_files, &args.budget, &args.log, &args.trace, &args.smi,
                            &args.snapshot, &args.measured})
     out.insert(out.end(), list->begin(), list->end());
   for (const std::string& recipe : args.from) out.push_back(recipe.substr(0, recipe.rfind(':')));  // `FILE.py:NAME`
   for (const Args::Text* one : {&args.model, &args.gpu, &args.cluster, &args.profile, &args.baseline, &args.site,
-                                &args.diff, &args.append, &args.nccl_lib, &args.cublas_lib, &args.cudnn_lib})
+                                &args.diff, &args.nccl_lib, &args.cublas_lib, &args.cudnn_lib})
     if (*one) out.push_back(**one);
+  if (args.append && args.output == path) out.push_back(*args.append);
   if (args.model) out.push_back((std::filesystem::path(*args.model) / "config.json").string());
   return out;
 }
@@ -58,7 +60,7 @@ Errors judge_output(const Args& args, const std::string& path, std::string_view 
              fmt::format("`{}` is a format of answers, and would be a file's name", path),
              {},
              {instead_of(*format, args.verb), fmt::format("a file of that name is `-o ./{}`", path)}}};
-  for (const std::string& input : inputs(args))
+  for (const std::string& input : inputs(args, path))
     if (std::filesystem::is_regular_file(path, ignored) && std::filesystem::equivalent(input, path, ignored))
       return {{"overwrites_input",
                fmt::format("`{}` is read by this command, and would be written over", path),

@@ -180,8 +180,9 @@ TEST_CASE("whichever flag names a file that is read, no answer is written over i
   int flags = 0;
   for (const Option& option : options()) {
     const bool file = option.argument.find("FILE") != std::string_view::npos || option.argument == "LOG";
-    // What is written, and a probe that is carried on in its own file.
-    if (!file || option.flag == "--output" || option.flag == "--rows" || option.flag == "--resume") continue;
+    // What is written, and what is carried on in its own file.
+    if (!file || option.flag == "--output" || option.flag == "--rows") continue;
+    if (option.flag == "--resume" || option.flag == "--append") continue;
     CAPTURE(option.flag);
     for (const Command& command : kCommands) {
       if ((option.verbs & command.bit) == 0 || (option.flag == "--budget" && command.name == "probe")) continue;
@@ -197,6 +198,9 @@ TEST_CASE("whichever flag names a file that is read, no answer is written over i
     }
   }
   CHECK(flags > 20);
+  const Args appended = parse_arguments({"diagnose", "--append", "read.py", "-o", "./read.py", "--force"}).value();
+  CHECK(judge_output(appended, "read.py", "{}").empty());
+  CHECK(judge_output(appended, "./read.py", "{}").size() == 1);
   const Args recipe = parse_arguments({"--from", "read.py:recipe", "--force"}).value();
   REQUIRE(judge_output(recipe, "read.py", "{}").size() == 1);
   CHECK(judge_output(recipe, "read.py", "{}").front().code == "overwrites_input");
