@@ -46,7 +46,8 @@ inline constexpr int kMostOfAny = 8;
 class Tally {
  public:
   void reject(int rule, std::int64_t layouts);
-  void merge(const Tally& other);
+  /// Takes what the other rejected, so many times.
+  void merge(const Tally& other, std::int64_t times = 1);
   std::int64_t total() const;
   /// In the order of the rules.
   std::vector<Rejected> rows() const;

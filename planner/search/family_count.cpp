@@ -35,4 +35,20 @@ void FamilySearch::count(const Layout& family, Fate fate) {
   legal_ |= all.legal > 0;
 }
 
+bool FamilySearch::counts_alone(const Costed& family, const Kept& kept) {
+  if (family.costs == nullptr) return true;
+  FamilyOutcome none{Kept(problem_)};
+  kept_ = &kept, plainest_.reset(), outcome_ = &none;
+  vp_ = 0, twins_.assign(1, {Seconds::infinity(), RealBytes::infinity()});
+  return hopeless(family.layout, family.bound.any, {}, 0) && hopeless(family.layout, family.bound.any, {}, wanted_);
+}
+
+void FamilySearch::count(const Costed& family, std::int64_t families, FamilyOutcome& outcome) {
+  outcome_ = &outcome;
+  turn_to(family.layout);
+  const Counted& all = counted(family.layout);
+  outcome.tally.merge(all.tally, families);
+  count(families * all.legal, family.costs == nullptr ? Fate::TooBig : Fate::Pruned);
+}
+
 }  // namespace plan

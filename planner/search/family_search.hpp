@@ -123,6 +123,12 @@ class FamilySearch {
   /// `kept` is what earlier families found: what that beats is counted, not looked at.
   [[nodiscard]] FamilyOutcome run(const Costed& family, const Kept& kept);
 
+  /// Is nothing of this family worth a look, whoever runs it?
+  [[nodiscard]] bool counts_alone(const Costed& family, const Kept& kept);
+  /// Counts the layouts of so many families of which nothing is worth a look, all with the degrees and the micro-batch
+  /// of this one: what run() does with each of them.
+  void count(const Costed& family, std::int64_t families, FamilyOutcome& outcome);
+
   /// The plainest layout of the family that a wanted framework runs and that takes no more than is allowed, if it is
   /// plainer than `best`.
   [[nodiscard]] std::optional<Candidate> plainest(const Costed& family, const Allowance& allowance,

@@ -103,6 +103,41 @@ Seconds slowest_kept(const Kept& kept, const Extent& extent) {
   return std::min(extent.slowest, std::max(last, near));
 }
 
+void take(const FamilyOutcome& outcome, Progress& progress) {
+  progress.kept.merge(outcome.kept);
+  progress.tally.merge(outcome.tally);
+  progress.stats.fit += outcome.fit, progress.stats.pruned += outcome.pruned;
+  progress.too_big += outcome.too_big;
+}
+
+/// Is nothing of the families from one on worth a look, in an answer that counts them all? Those with switches on are
+/// not counted behind what there is to beat.
+bool rest_counts_alone(const Way& way, const Extent& extent, FamilySearch& search, const Progress& progress,
+                       std::size_t start) {
+  if (extent.best_alone || extent.families != Extent{}.families) return false;
+  const Costed& family = way.families[start];
+  const bool ordered = way.problem.switched == 0 && extent.slowest == Seconds::infinity();
+  return (family.costs == nullptr ? !extent.if_any : ordered) && search.counts_alone(family, progress.kept);
+}
+
+/// Counts the families from one on of which nothing is worth a look, those that differ in nothing that counts at once.
+void count_rest(const Way& way, std::vector<FamilySearch>& searches, Progress& progress, std::size_t start) {
+  std::map<std::tuple<Degrees, int, bool>, std::pair<const Costed*, std::int64_t>> alike;
+  const auto rest = std::span(way.families).subspan(start);
+  for (const Costed& family : rest) {
+    const std::tuple key(degrees_of(family.layout), family.layout.micro_batch, family.costs == nullptr);
+    ++alike.try_emplace(key, &family, 0).first->second.second;
+  }
+  std::vector<std::pair<const Costed*, std::int64_t>> each;
+  for (const auto& like : alike) each.push_back(like.second);
+  std::vector<FamilyOutcome> outcomes(searches.size(), FamilyOutcome{Kept(way.problem)});
+  in_parallel(each.size(), static_cast<unsigned>(searches.size()), [&](std::size_t i, unsigned thread) {
+    searches[thread].count(*each[i].first, each[i].second, outcomes[thread]);
+  });
+  for (const FamilyOutcome& outcome : outcomes) take(outcome, progress);
+  progress.judged += std::ssize(rest);
+}
+
 /// Families in their order from one on, until nothing behind them is asked for or `end` is reached; the first that was
 /// not looked into and may be yet.
 std::size_t search_families(Way& way, bool at_risk, bool bounds, const Extent& extent, Progress& progress,
@@ -118,6 +153,10 @@ std::size_t search_families(Way& way, bool at_risk, bool bounds, const Extent& e
         families[start].bound.any > slowest_kept(progress.kept, extent))
       return families.size();
     if (all_behind(way.problem, extent, families[start], progress.kept, divides)) break;
+    if (bounds && end >= families.size() && rest_counts_alone(way, extent, searches.front(), progress, start)) {
+      count_rest(way, searches, progress, start);
+      return families.size();
+    }
     const std::size_t count = std::min(batch_size(start), families.size() - start);
     std::vector<std::optional<FamilyOutcome>> outcomes(count);
     const std::vector<std::size_t> order = together(std::span(families).subspan(start, count));
@@ -125,12 +164,8 @@ std::size_t search_families(Way& way, bool at_risk, bool bounds, const Extent& e
       outcomes[order[i]] = searches[thread].run(families[start + order[i]], progress.kept);
     });
     for (std::size_t i = 0; i < count; ++i) {
-      const FamilyOutcome& outcome = *outcomes[i];
-      progress.kept.merge(outcome.kept);
-      progress.tally.merge(outcome.tally);
-      progress.stats.fit += outcome.fit, progress.stats.pruned += outcome.pruned;
-      progress.too_big += outcome.too_big;
-      way.shortest[start + i] = outcome.shortest;
+      take(*outcomes[i], progress);
+      way.shortest[start + i] = outcomes[i]->shortest;
     }
     progress.judged += static_cast<std::int64_t>(count);
     start += count;

@@ -15,8 +15,8 @@ void Tally::reject(int rule, std::int64_t layouts) {
     by_rule_.emplace_back(rule, layouts);
 }
 
-void Tally::merge(const Tally& other) {
-  for (const auto& [rule, layouts] : other.by_rule_) reject(rule, layouts);
+void Tally::merge(const Tally& other, std::int64_t times) {
+  for (const auto& [rule, layouts] : other.by_rule_) reject(rule, times * layouts);
 }
 
 std::int64_t Tally::total() const {
