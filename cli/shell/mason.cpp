@@ -1,4 +1,4 @@
-// Ai2's launcher, which rewrites the command that it starts. Tested by tests/launch/launcher_commands_test.cpp.
+// Ai2's launcher, which rewrites the command that it starts. Tested by tests/launch/mason_test.cpp.
 #include "cli/shell/mason.hpp"
 
 #include <fmt/core.h>

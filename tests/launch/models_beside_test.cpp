@@ -95,4 +95,50 @@ TEST_CASE("the degrees of a model beside the trained one split no ranks of the j
   }
 }
 
+TEST_CASE("the verb of a trainer's command is its stage") {
+  const std::string words =
+      " --model_name_or_path meta-llama/Llama-2-7b-hf --per_device_train_batch_size 1 --max_length 2048 --bf16 true\n";
+  const auto tells = [&](const std::string& start) {
+    return names(job_of("run.sh", "#!/bin/bash\n" + start + words, on(8)).unused, "models beside the trained one");
+  };
+  for (const char* start : {"autoalign-cli dpo", "trl kto", "accelerate launch -m trl.cli grpo", "trl reward"}) {
+    CAPTURE(std::string(start));
+    CHECK(tells(start));
+  }
+  for (const char* start : {"autoalign-cli sft", "trl sft", "python train.py --output_dir dpo"})
+    CHECK_FALSE(tells(start));
+}
+
+TEST_CASE("DeepSpeed-Chat's actor is read by its own flags") {
+  const std::string start = "#!/bin/bash\ndeepspeed --num_gpus 8 main.py ";
+  const std::string batch = "--per_device_train_batch_size 2 --gradient_accumulation_steps 4 ";
+  for (const int stage : {2, 3}) {
+    const LaunchJob plain = job_of("a.sh", start + batch +
+                                               fmt::format("--model_name_or_path facebook/opt-1.3b "
+                                                           "--max_seq_len 768 --zero_stage {} "
+                                                           "--gradient_checkpointing\n",
+                                                           stage));
+    const LaunchJob actor = job_of("b.sh", start + batch +
+                                               fmt::format("--actor_model_name_or_path facebook/opt-1.3b "
+                                                           "--critic_model_name_or_path facebook/opt-350m "
+                                                           "--max_prompt_seq_len 512 --max_answer_seq_len 256 "
+                                                           "--actor_zero_stage {} --actor_gradient_checkpointing\n",
+                                                           stage));
+    CHECK(actor.fixed.zero == stage);
+    CHECK(actor.fixed == plain.fixed);
+    CHECK(actor.training->seq == 768);
+    CHECK(actor.training->precision == plain.training->precision);
+    CHECK(actor.training->global_batch == plain.training->global_batch);
+    CHECK(actor.model->name == plain.model->name);
+    CHECK(names(actor.unused, "ppo"));
+    CHECK_FALSE(names(actor.unused, "actor_zero_stage"));
+    CHECK_FALSE(names(plain.unused, "ppo"));
+  }
+  CHECK(names(job_of("r.sh", start + batch +
+                                 "--model_name_or_path facebook/opt-1.3b --num_padding_at_beginning 1 "
+                                 "--max_seq_len 512 --zero_stage 0\n")
+                  .unused,
+              "reward models"));
+}
+
 }  // namespace plan

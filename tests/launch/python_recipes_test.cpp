@@ -4,6 +4,7 @@
 
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/settings/python_statements.hpp"
@@ -164,6 +165,25 @@ TEST_CASE("statements of Python end where Python ends them") {
   for (const python::Statement& one : *statements) texts.push_back(one.text);
   CHECK(texts == std::vector<std::string>{"a = \"\"\"one two # no \"\"\"", "b = (1,   2)", "if x:", "y = {1: 2}",
                                           "z = 'it\\'s; so'"});
+}
+
+TEST_CASE("programs in Python are named by what they import") {
+  const std::pair<const char*, const char*> programs[] = {
+      {"from olmo_core.config import DType\n", "OLMo-core"},
+      {"from nemo.collections import llm\n", "NeMo recipe"},
+      {"import megatron.bridge.recipes\n", "Megatron-Bridge"},
+      {"import torch\nfrom trl import SFTTrainer\n", "TRL"},
+      {"import composer", "Composer"},  // the file ends
+      {"import trlx, composer_like\nimport composer\n", "Composer"}};
+  for (const auto& program : programs) {
+    const std::string text = program.first, what = program.second;
+    CAPTURE(what);
+    const Files files;
+    const Result<LaunchJob> job = files.read("train.py", text);
+    REQUIRE_FALSE(job);
+    CHECK(job.error().front().message.find(what) != std::string::npos);
+    CHECK(job.error().front().help.front().find("plan capture") != std::string::npos);
+  }
 }
 
 }  // namespace plan

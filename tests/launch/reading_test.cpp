@@ -379,25 +379,4 @@ TEST_CASE("what attention keeps, what is trained beside adapters and how sequenc
   }
 }
 
-TEST_CASE("all arguments of Megatron-LM may stand in the file of --yaml-cfg") {
-  const Files files;
-  files.folder.write("gpt.yaml",
-                     "language_model:\n  num_layers: 32\n  hidden_size: 4096\n  num_attention_heads: 32\n"
-                     "  recompute_granularity: full\n  recompute_method: uniform\n  recompute_num_layers: 1\n"
-                     "  num_moe_experts: null\n  add_bias_linear: False\nmodel_parallel:\n"
-                     "  tensor_model_parallel_size: 4\n  sequence_parallel: True\n  bf16: True\n"
-                     "micro_batch_size: 2\nglobal_batch_size: 64\nseq_length: 2048\nmax_position_embeddings: 2048\n"
-                     "vocab_size: 32000\ntokenizer_type: NullTokenizer\nuse_distributed_optimizer: True\n");
-  const std::string script = "#!/bin/bash\ntorchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py --yaml-cfg ";
-  const Result<LaunchJob> job = files.read("run.sh", script + "gpt.yaml\n");
-  REQUIRE_MESSAGE(job, (job ? "" : job.error().front().message));
-  CHECK(job->gpus == 16);
-  CHECK(job->fixed.tp == 4);
-  CHECK(job->fixed.zero == 1);
-  CHECK(job->fixed.recompute->kind == RecomputeKind::Full);
-  CHECK(job->training->global_batch == 64);
-  CHECK(job->model->depth() == 32);
-  CHECK(error_of("run.sh", script + "other.yaml\n") == "missing_file");
-}
-
 }  // namespace plan
