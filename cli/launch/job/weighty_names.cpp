@@ -1,12 +1,13 @@
 // What names of keys and flags say where no reader knows them: parts of words, gathered from the configurations of the
 // tools that are read here. Tested by tests/launch/strict_test.cpp.
 #include "cli/launch/job/weighty_names.hpp"
-#include "cli/settings/settings.hpp"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "cli/launch/job/keys.hpp"
+#include "cli/settings/settings.hpp"
 #include "formulas/words.hpp"
 #include "presets/suggest.hpp"
 
@@ -87,11 +88,6 @@ constexpr std::string_view kOtherRoles[] = {"critic_", "rollout_", "sglang_"};
 bool starts_with_any(std::string_view name, const auto& starts) {
   return std::any_of(std::begin(starts), std::end(starts),
                      [&](std::string_view start) { return name.starts_with(start); });
-}
-
-bool holds_any(const std::string& key, const auto& parts) {
-  return std::any_of(std::begin(parts), std::end(parts),
-                     [&](std::string_view part) { return key.find(part) != std::string::npos; });
 }
 
 std::string_view last_part(std::string_view key) {
@@ -199,8 +195,7 @@ bool is_slip(std::string_view key, std::span<const std::string_view> known) {
 bool is_of_another_model(std::string_view name) { return starts_with_any(name, kOtherModels); }
 
 bool sounds_weighty(std::string_view key) {
-  std::string name = lowered(std::string(key));
-  std::replace(name.begin(), name.end(), '-', '_');
+  const std::string name = with_underscores(lowered(std::string(key)));
   const std::string last(last_part(name));
   // GPUs that a part of the job has are the trained model's no longer, whatever that part does with them. `gpus` and
   // `num_gpus_per_node` are the job's, `actor_` and `ref_` a trainer's that is read.
@@ -216,8 +211,7 @@ bool sounds_like_length(std::string_view key, std::string_view value) {
   constexpr std::string_view kLength[] = {"length", "_len", "maxlen", "max_tokens"};
   constexpr std::string_view kNoLength[] = {"penalty", "group_by", "min_", "warmup", "log", "save", "split"};
   if (value.empty() || value.find_first_not_of("0123456789") != std::string_view::npos) return false;
-  std::string name = lowered(std::string(key));
-  std::replace(name.begin(), name.end(), '-', '_');
+  const std::string name = with_underscores(lowered(std::string(key)));
   const std::string last(last_part(name));
   return holds_any(last, kLength) && !holds_any(last, kNoLength) && !holds_any(name, kElsewhere) && !is_beside(name) &&
          !counts_no_tokens(last);
@@ -229,8 +223,7 @@ Degree degree_in(std::string_view key, std::string_view value) {
   if (value.size() > 6 || value.find_first_not_of("0123456789") != std::string_view::npos || value.empty() ||
       value.find_first_not_of('0') == std::string_view::npos || value == "1")
     return Degree::None;
-  std::string name = lowered(std::string(key));
-  std::replace(name.begin(), name.end(), '-', '_');
+  const std::string name = with_underscores(lowered(std::string(key)));
   const std::string last(last_part(name));
   const auto ends = [&](std::string_view ending) { return last.ends_with(ending); };
   const bool degree = std::any_of(std::begin(kShort), std::end(kShort), ends) || counts_ranks(last);
@@ -243,8 +236,7 @@ Degree degree_in(std::string_view key, std::string_view value) {
 bool states_degree(std::string_view key, std::string_view value) { return degree_in(key, value) == Degree::OfTheJob; }
 
 bool says_nothing(std::string_view key, std::string_view value) {
-  std::string name = lowered(std::string(key));
-  std::replace(name.begin(), name.end(), '-', '_');
+  const std::string name = with_underscores(lowered(std::string(key)));
   const std::string_view last = last_part(name);
   // A switch that is off says that what it would switch off is on: `nolora: false` trains adapters.
   constexpr std::string_view kNot[] = {"no_", "not_", "nolora", "nopeft", "disable_", "without_"};

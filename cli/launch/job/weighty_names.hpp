@@ -1,9 +1,17 @@
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <span>
 #include <string_view>
 
 namespace plan {
+
+/// Whether a name has any of these parts in it.
+[[nodiscard]] bool holds_any(std::string_view name, const auto& parts) {
+  return std::any_of(std::begin(parts), std::end(parts),
+                     [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
+}
 
 /// Whether a key that no reader knows says, by its name, memory, time or the model: `moe_offload_ratio` does,
 /// `logging_steps` does not. What sounds so and is not read is named in the first lines of an answer.

@@ -183,17 +183,14 @@ void tell_ranking(JobBuilder& builder, bool& noted) {
   constexpr std::string_view kRanking[] = {"rrhf", "listwise", "ranking_loss", "rank_loss", "plackett"};
   constexpr std::string_view kAnswers[] = {"candidates", "responses", "answers"};
   constexpr std::string_view kNumber[] = {"num_", "n_", "per_prompt", "per_query", "per_question"};
-  const auto holds = [](std::string_view key, const auto& parts) {
-    return std::any_of(std::begin(parts), std::end(parts), [&](auto part) { return key.find(part) != key.npos; });
-  };
   for (const Setting& setting : builder.settings.all()) {
     const std::string_view key = setting.key;
     if (noted || !key.starts_with("args.") || setting.list || switched_off(setting.value) || of_another_model(key) ||
         key.find("eval") != key.npos)
       continue;
     const std::optional<std::int64_t> number = to_integer(setting.value);
-    const bool several = number && *number > 1 && holds(key, kAnswers) && holds(key, kNumber);
-    if (!holds(key, kRanking) && !several) continue;
+    const bool several = number && *number > 1 && holds_any(key, kAnswers) && holds_any(key, kNumber);
+    if (!holds_any(key, kRanking) && !several) continue;
     noted = true;
     builder.unused(setting.key, "several answers to each prompt may be trained at once: counted is one");
   }

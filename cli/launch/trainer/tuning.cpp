@@ -184,15 +184,11 @@ void read_rank(JobBuilder& builder, const TrainerTool& tool) {
 std::pair<std::string, std::string> own_method(Settings& settings, const TrainerTool& tool) {
   constexpr std::string_view kOfTools[] = {"finetuning_type", "tuner_type", "train_type"};
   constexpr std::string_view kWhat[] = {"train", "tun", "peft", "adapter"}, kHow[] = {"mode", "type", "method"};
-  const auto holds = [](std::string_view key, const auto& parts) {
-    return std::any_of(std::begin(parts), std::end(parts),
-                       [&](std::string_view part) { return key.find(part) != std::string_view::npos; });
-  };
   for (const Setting& setting : settings.all()) {
     const std::string_view key = setting.key;
     const std::string word = lowered(setting.value);
-    if (!key.starts_with("args.") || setting.list || of_another_model(key) || !holds(key, kWhat) || !holds(key, kHow) ||
-        (!tool.key.empty() && is_slip(key.substr(5), kOfTools)))
+    if (!key.starts_with("args.") || setting.list || of_another_model(key) || !holds_any(key, kWhat) ||
+        !holds_any(key, kHow) || (!tool.key.empty() && is_slip(key.substr(5), kOfTools)))
       continue;
     if (word == "lora" || word == "qlora" || word == "full" || word == "freeze")
       return {word, std::string(settings.get(key)->key)};
