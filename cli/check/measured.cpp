@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/logs/no_number.hpp"
 #include "cli/logs/smi_read.hpp"
 #include "formulas/keep_errors.hpp"
 #include "planner/estimate/claims.hpp"
@@ -91,12 +92,8 @@ Estimate as_measured(Estimate planned, const MeasuredJob& measured) {
 
 std::string measured_text(const MeasuredJob& measured) {
   if (!measured.step) return fmt::format("no finished step in {}", measured.files);
-  const std::string none = measured.no_number > 0
-                               ? fmt::format(", {:.0f} {} whose loss or gradient is no number", measured.no_number,
-                                             measured.no_number == 1 ? "line" : "lines")
-                               : std::string();
   return fmt::format("{} steps of {}, {} of warm-up left out{}", measured.step->used, measured.files,
-                     measured.step->left_out, none);
+                     measured.step->left_out, no_number_text(measured.no_number));
 }
 
 }  // namespace plan

@@ -110,7 +110,7 @@ void LogReader::take_whole(std::string_view line) {
   take_step(line);
 }
 
-bool LogReader::is_counted(double step) {
+bool LogReader::take_again(double step) {
   constexpr std::size_t kRemembered = 16;  // ranks are no further apart
   if (std::find(counted_.begin(), counted_.end(), step) != counted_.end()) return true;
   if (counted_.size() == kRemembered) counted_.erase(counted_.begin());
@@ -135,7 +135,7 @@ void LogReader::take_step(std::string_view line) {
     if (!kind.unless.empty() && line.find(kind.unless) != std::string_view::npos) return;
     bool found = false;
     const std::optional<double> step = kind.counter.empty() ? std::nullopt : number_after(line, kind.counter);
-    const bool another_rank = step && is_counted(*step);
+    const bool another_rank = step && take_again(*step);
     for (const LogKey& key : kind.keys) {
       const std::optional<double> value = number_after(line, key.key);
       if (!value || *value < 0 || !std::isfinite(*value * key.scale)) continue;

@@ -25,8 +25,8 @@ class LogReader {
   void take_whole(std::string_view line);
   void take_pieces();
   void take_step(std::string_view line);
-  /// Has a line of this step been read? Where every rank prints, the first line of a step counts.
-  [[nodiscard]] bool is_counted(double step);
+  /// Takes down a step by its number; was it before? Where every rank prints, the first line of a step counts.
+  [[nodiscard]] bool take_again(double step);
   void take_bar(std::string_view line);
   void take_nccl(std::string_view line);
   void take_out_of_memory(std::string_view line);

@@ -1,6 +1,8 @@
 // Losses and gradients that are no number. Tested by tests/logs/no_number_test.cpp.
 #include "cli/logs/no_number.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 #include <string>
@@ -48,6 +50,11 @@ bool has_no_number(std::string_view line) {
       if (word == "nan" || word == "inf" || word == "infinity") return true;
     }
   return false;
+}
+
+std::string no_number_text(double lines) {
+  if (lines <= 0) return {};
+  return fmt::format(", {:.0f} {} whose loss or gradient is no number", lines, lines == 1 ? "line" : "lines");
 }
 
 }  // namespace plan

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/logs/no_number.hpp"
 #include "cli/terminal/format.hpp"
 #include "planner/answer/normal.hpp"
 
@@ -34,9 +35,7 @@ std::string log_line(const MeasuredLog& log, const DiagnosisReport& report) {
   if (report.step && &log == &report.logs.front())
     out += fmt::format(", {} steps, {} of warm-up left out, ± {:.1f} % from step to step, {} spikes", report.step->used,
                        report.step->left_out, 100 * report.step->spread, report.step->spikes);
-  if (const Series* none = log.find(LogFigure::NotNumber); none != nullptr && none->sum() > 0)
-    out += fmt::format(", {:.0f} {} whose loss or gradient is no number", none->sum(),
-                       none->sum() == 1 ? "line" : "lines");
+  if (const Series* none = log.find(LogFigure::NotNumber)) out += no_number_text(none->sum());
   if (const auto skipped = log.skipped(); skipped && *skipped > 0)
     out += fmt::format(", {:.0f} steps skipped without an update", *skipped);
   return out;
