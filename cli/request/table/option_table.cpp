@@ -151,8 +151,7 @@ constexpr Option kOptions[] = {
         repeated("--log", "FILE", kRun, kForDiagnose, &Args::log, "what the run printed; repeat for several ranks",
                  "Logs of Megatron-LM and its forks, Megatron-Bridge, NeMo, torchtitan, DeepSpeed, MaxText, verl, "
                  "nanotron, torchtune, LLaMA-Factory, OLMo, OLMo-core, Composer, InternEvo and Hugging Face's Trainer, "
-                 "with what "
-                 "NCCL and PyTorch print among them.")),
+                 "with what NCCL and PyTorch print among them.")),
     turn_on(
         "--follow", kRun, kForDiagnose, &Args::follow, "read on while the job runs",
         "Prints again as steps come: the whole on a terminal, else a line. Ends with the run, or when interrupted."),
