@@ -179,7 +179,6 @@ MemoryModel::MemoryModel(const Problem& problem, const Layout& layout)
     layers_.back().offloaded = offloaded_bytes(whole, ledgers_.back(), training.offload);
     const LayerTransient transient = layer_transient(model, layer, training, layout);
     const Precision precision = precision_of(layer, training);
-    layers_.back().in_bf16 = precision != training.precision;
     if (is_narrow(precision)) {
       layers_.back().quantised_parameters = shapes.numel();
       layers_.back().expert_quantised_parameters = shapes.numel(true);

@@ -25,7 +25,6 @@ struct LayerMemory {
   double trained_expert = 0;
   double quantised_parameters = 0;         ///< of them, weights of GEMMs in fp8 or fp4, which keep quantised copies
   double expert_quantised_parameters = 0;  ///< of those, weights of experts
-  bool in_bf16 = false;                    ///< its GEMMs are not in the training's format
   RealBytes saved{};                       ///< per micro-batch kept from forward to backward, no recompute
   RealBytes kept{};                        ///< the same under the layout's selective recompute
   RealBytes checkpoint{};                  ///< kept if the layer is fully recomputed

@@ -208,12 +208,22 @@ TEST_CASE("every message is what an independent count finds") {
   for (const int met : {tied, experts, hybrid, both}) CHECK(met >= oracle::at_least(30));
 }
 
-TEST_CASE("weights of GEMMs that are gathered in fp8 take a byte each, and all others as before") {
+namespace {
+
+/// A dense model with tables of so many rows on 16 GPUs.
+Problem dense_job(std::int64_t vocab) {
   Problem problem;
-  problem.model = oracle::dense_model(16, 2048, 16, 16, 8192, 32000);
+  problem.model = oracle::dense_model(16, 2048, 16, 16, 8192, vocab);
   problem.cluster = oracle::plain_cluster();
   problem.gpus = 16;
   problem.training.global_batch = 64;
+  return problem;
+}
+
+}  // namespace
+
+TEST_CASE("weights of GEMMs that are gathered in fp8 take a byte each, and all others as before") {
+  Problem problem = dense_job(32000);
   const Model dense = problem.model;
   Model routed = dense;
   routed.kinds[0].ffn = Ffn::Moe;
@@ -222,9 +232,11 @@ TEST_CASE("weights of GEMMs that are gathered in fp8 take a byte each, and all o
   for (const int i : {0, 1, 2, 3, 4, 5, 6, 7})
     for (const Precision precision : {Precision::Bf16, Precision::Fp8Delayed, Precision::Fp8Blockwise}) {
       const int zero = i % 4;
-      problem.model = i < 4 ? dense : routed;
-      const double linear = 16.0 * (4.0 * 2048 * 2048 + 3.0 * 2048 * (i < 4 ? 8192 : 16 * 1024));
-      CAPTURE(i);
+      const bool experts = i >= 4;
+      problem.model = experts ? routed : dense;
+      const double linear = 16.0 * (4.0 * 2048 * 2048 + 3.0 * 2048 * (experts ? 16 * 1024 : 8192));
+      CAPTURE(zero);
+      CAPTURE(experts);
       CAPTURE(name(precision));
       Layout layout;
       layout.dp = 16, layout.zero = zero;
@@ -248,11 +260,7 @@ TEST_CASE("weights of GEMMs that are gathered in fp8 take a byte each, and all o
 }
 
 TEST_CASE("a tied embedding is reduced once, and over the pipeline's ends where they are two ranks") {
-  Problem problem;
-  problem.model = oracle::dense_model(16, 2048, 16, 16, 8192, 128000);
-  problem.cluster = oracle::plain_cluster();
-  problem.gpus = 16;
-  problem.training.global_batch = 64;
+  Problem problem = dense_job(128000);
   const auto bytes = [&](const Layout& layout, Collective op, int group) {
     double sum = 0;
     for (const Communication& row : estimate(problem, layout).communication)
